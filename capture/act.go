@@ -66,7 +66,7 @@ func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (resu
 	return retry, nil
 }
 
-// patch is the PATCH itself. It notes the Node as it is then, and what the API server has taken.
+// patch returns the PATCH itself. It notes the Node as it is then, and what the API server has taken.
 func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	body, err := PatchFor(a.node, change)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	}
 	for _, key := range change.Keys() {
 		a.refusals.Accepted(node.UID, key)
-		a.once.Again(node.UID, refusedNews(key))
+		a.notices.Reset(node.UID, refusedNews(key))
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (a *attempt) hasSet(settings []plan.Setting) {
 	}
 }
 
-// refusedNews is that a label was refused, as [pace.Once] remembers it: what is refused after it was taken is reported again.
+// refusedNews is that a label was refused, as [pace.Notices] remembers it: what is refused after it was taken is reported again.
 func refusedNews(key string) string { return "refused " + key }
 
 // roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
@@ -129,7 +129,7 @@ func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) 
 		return retry, refused
 	}
 	a.refusals.Refused(a.node.UID, key, a.Now())
-	if a.once.News(a.node.UID, refusedNews(key)) {
+	if a.notices.News(a.node.UID, refusedNews(key)) {
 		a.reportRefused(a.node, key, refused)
 	}
 	return retry, nil
@@ -192,7 +192,7 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 // followRetry is when to look again for the record of a machine. Its old Node is deleted, but the record does not show that yet.
 const followRetry = time.Second
 
-// followed is what the machine of the Node had under another name.
+// followed returns what the machine of the Node had under another name.
 func (a *attempt) followed() predecessor {
 	records, err := a.Records.OfMachine(a.node.Machine)
 	if err != nil {

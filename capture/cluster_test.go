@@ -456,5 +456,5 @@ func (r replicaRecords) Put(ctx context.Context, next record.Record, version str
 	return entry, err
 }
 
-// due are the Nodes of which the replica notes that something is due. It counts as offered for them.
+// due returns the Nodes of which the replica notes that something is due. It counts as offered for them.
 func (r *replica) due() []string { return r.standby.Late(r.Now().Add(time.Hour)) }

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// itemsOf is how many items of all kinds had an outcome.
+// itemsOf returns how many items of all kinds had an outcome.
 func itemsOf(t *testing.T, r *replica, outcome itemOutcome) (total float64) {
 	t.Helper()
 	for kind, outcomes := range itemOutcomes {

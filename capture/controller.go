@@ -95,7 +95,7 @@ type Controller struct {
 	configMaps   store.Notes
 	fights       *pace.Fights
 	refusals     *pace.Refusals
-	once         *pace.Once
+	notices      *pace.Notices
 	coalescer    *pace.Coalescer
 	standby      *pace.Standby
 	rollout      *rollout.Rollout
@@ -159,7 +159,7 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
 		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
-		fights:     pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), once: pace.NewOnce(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
+		fights:     pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
 		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
 	c.inventories, c.rollout, c.brake = c.newInventories(), c.newRollout(), c.newBrake()
@@ -190,7 +190,7 @@ func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
 	c.refusals.Clear()
-	c.once.Clear()
+	c.notices.Clear()
 	c.fights.Clear()
 	c.observations.countBy(c.Policy().Governance().Settings().Keys)
 	c.rollout.Look()

@@ -119,7 +119,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	return action
 }
 
-// openingOf is what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
+// openingOf returns what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
 func openingOf(p policy.Policy, node *observe.Node, event Event) (opening Action, opens bool) {
 	if !p.Suspended() || event != Present || node.Deleting() || !p.Gate().Present(node.Taints) {
 		return Action{}, false
@@ -163,7 +163,7 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 	}
 }
 
-// actionOf is the action that makes a plan's change.
+// actionOf returns the action that makes a plan's change.
 func actionOf(p plan.Plan) Action { return Action{Step: stepFor(p), Plan: p} }
 
 // stepFor names what a plan does.
@@ -186,7 +186,7 @@ func stepFor(p plan.Plan) Step {
 	}
 }
 
-// DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
+// DecideAbsent returns the next action where there is no such Node. Nothing else is known of its end.
 func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
 		return accepted
@@ -245,7 +245,7 @@ func predecessorOf(node *observe.Node, records []record.Record, look func(name s
 	return predecessor{record: tainted, several: slices.Compact(several)}
 }
 
-// taintedBefore is the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
+// taintedBefore returns the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
 // is another machine.
 func taintedBefore(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string) (r record.Record, names []string) {
 	var older []record.Record
@@ -258,10 +258,10 @@ func taintedBefore(node *observe.Node, records []record.Record, look func(name s
 	return record.Tainted(node.Name, node.Machine, older)
 }
 
-// stored is a time as records have it: whole seconds, UTC.
+// stored returns a time as records have it: whole seconds, UTC.
 func stored(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
-// soonest is the shortest of waits; 0 is none.
+// soonest returns the shortest of waits; 0 is none.
 func soonest(waits ...time.Duration) (soonest time.Duration) {
 	for _, wait := range waits {
 		if soonest == 0 || wait > 0 && wait < soonest {

@@ -81,7 +81,7 @@ func (a *attempt) coalesces(next Action) bool {
 		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().Present(a.node.Taints)
 }
 
-// withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
+// withoutPaused returns the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
 // An Event reports the first pause of each fight.
 func (a *attempt) withoutPaused(next Action) Action {
 	if next.Write != nil {
@@ -111,7 +111,7 @@ func (next Action) needsTurn() bool {
 	return next.Step == Rename || next.Write == nil && next.Step == ApplyRules && next.ChangesLabels()
 }
 
-// withoutCorrections is the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for
+// withoutCorrections returns the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for
 // when they may not be held any more.
 func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, error) {
 	held := next.By(plan.Correction)
@@ -122,7 +122,7 @@ func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, 
 	if a.corrected = allowed; allowed || err != nil {
 		return next, err
 	}
-	a.later(a.node.Name, brake.Again)
+	a.later(a.node.Name, brake.RetryInterval)
 	rest, _ := next.Drop(func(set plan.Setting) bool {
 		return slices.ContainsFunc(held, func(edit plan.Edit) bool { return edit.Item == set.Item })
 	})

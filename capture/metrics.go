@@ -153,7 +153,7 @@ func gauge(name, help string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 }
 
-// ofKind is one gauge of several that a label tells apart.
+// ofKind returns one gauge of several that a label tells apart.
 func ofKind(name, help, label, value string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, read)
 }

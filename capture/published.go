@@ -292,7 +292,7 @@ func (d *published[U, F]) slimmed(c *Controller, object any, uses U) (slim any) 
 	return slim
 }
 
-// typed are objects of an informer.
+// typed returns objects of an informer.
 func typed[T any](objects []any) []T {
 	all := make([]T, 0, len(objects))
 	for _, object := range objects {

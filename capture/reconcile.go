@@ -53,7 +53,7 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 		}
 		c.observations.settled(name, last.UID)
 		c.refusals.Forget(last.UID)
-		c.once.Forget(last.UID)
+		c.notices.Forget(last.UID)
 		c.labelPace.Forget(name)
 		c.compliance.Forget(name)
 	}
@@ -175,7 +175,7 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	return a.lookAgain(ctx)
 }
 
-// decide is the next action by what is known now, and when to decide again.
+// decide returns the next action by what is known now, and when to decide again.
 func (a *attempt) decide() Action {
 	p, now := a.Policy(), a.Now()
 	features := a.features.factsOf(a.node.Name, p) // before it is asked what holds: rules that were judged without features wait as soon as these are known

@@ -39,7 +39,7 @@ func (c *Controller) reportDecision(node *observe.Node, next Action, machines []
 // reportAmbiguous reports once why a machine does not get what it had under another name.
 func (c *Controller) reportAmbiguous(node *observe.Node, several []string) {
 	names := policy.Shortened(strings.Join(several[:min(len(several), maxShownNodes)], ", "), maxShownNames)
-	if len(several) == 0 || !c.once.News(node.UID, "ambiguous "+names) {
+	if len(several) == 0 || !c.notices.News(node.UID, "ambiguous "+names) {
 		return
 	}
 	c.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", node.Name, "records", names)
@@ -51,7 +51,7 @@ func (c *Controller) reportAmbiguous(node *observe.Node, several []string) {
 // reportForeign reports once the taints that rules want and another client has set.
 func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 	for _, taint := range foreign {
-		if !c.once.News(node.UID, taint.ToString()) {
+		if !c.notices.News(node.UID, taint.ToString()) {
 			continue
 		}
 		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
@@ -69,7 +69,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 			c.reportConflict(node, key, label.Value, value)
 			continue
 		}
-		if label.Value == value || !c.once.News(node.UID, "taken "+key+"="+label.Value+" "+value) {
+		if label.Value == value || !c.notices.News(node.UID, "taken "+key+"="+label.Value+" "+value) {
 			continue
 		}
 		c.tell(node, ItemTaken,
@@ -78,7 +78,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 	}
 	for _, problem := range rules.Problems {
 		value := policy.Shortened(problem.Value, maxShownValue)
-		if !c.once.News(node.UID, "problem "+problem.Key+"="+value) {
+		if !c.notices.News(node.UID, "problem "+problem.Key+"="+value) {
 			continue
 		}
 		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
@@ -88,7 +88,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
 		label := rules.Audited[key]
-		if label.ShownBy(node.Items, key) || !c.once.News(node.UID, "audited "+key+"="+label.Value+" "+label.Rule) {
+		if label.ShownBy(node.Items, key) || !c.notices.News(node.UID, "audited "+key+"="+label.Value+" "+label.Rule) {
 			continue
 		}
 		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
@@ -108,7 +108,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, value string) 
 			from = m.From
 		}
 	}
-	if old == value || value == "" && !node.Shows(key) || !c.once.News(node.UID, "conflict "+key+"="+old+" "+value) {
+	if old == value || value == "" && !node.Shows(key) || !c.notices.News(node.UID, "conflict "+key+"="+old+" "+value) {
 		return
 	}
 	c.warn(node, ItemTaken,
@@ -118,7 +118,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, value string) 
 // reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
 func (c *Controller) reportInventory(node *observe.Node) {
 	for source, problem := range c.inventories.Problems(c.Policy(), node.Name, node.Machine.SystemUUID) {
-		if !c.once.News(node.UID, "inventory "+source+" "+problem) {
+		if !c.notices.News(node.UID, "inventory "+source+" "+problem) {
 			continue
 		}
 		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
@@ -129,7 +129,7 @@ func (c *Controller) reportInventory(node *observe.Node) {
 
 // reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
 func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
-	if len(keys) == 0 || !c.once.News(node.UID, "no room") {
+	if len(keys) == 0 || !c.notices.News(node.UID, "no room") {
 		return
 	}
 	c.Metrics.count(itemRefused, slices.Values(keys))
@@ -155,7 +155,7 @@ func (c *Controller) reportViolations(node *observe.Node, violations []governanc
 	if len(violations) > maxShownViolations {
 		text += "; and more"
 	}
-	if !c.once.News(node.UID, "governance "+text) {
+	if !c.notices.News(node.UID, "governance "+text) {
 		return
 	}
 	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
@@ -228,7 +228,7 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 
 // reportUnreadable reports once that a record cannot be read.
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
-	if node.UID == "" || !c.leading.Load() || !c.once.News(node.UID, "record "+version) {
+	if node.UID == "" || !c.leading.Load() || !c.notices.News(node.UID, "record "+version) {
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
@@ -250,7 +250,7 @@ func (c *Controller) reportVanished(node *observe.Node) {
 // reportNearlyFull reports, once for a Node object, that the record has most of the bytes that it may have.
 func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
 	bytes, nearly := r.NearlyFull()
-	if !nearly || node.UID == "" || !c.once.News(node.UID, RecordNearlyFull) {
+	if !nearly || node.UID == "" || !c.notices.News(node.UID, RecordNearlyFull) {
 		return
 	}
 	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)

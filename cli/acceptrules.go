@@ -117,7 +117,7 @@ func (c *session) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	}}, nil
 }
 
-// toRules are the rights to look at what the rules of the cluster's policy change, and to accept them.
+// toRules returns the rights to look at what the rules of the cluster's policy change, and to accept them.
 func (c *session) toRules(verbs ...string) []doctor.Right {
 	needed := slices.Concat(c.toEvery("list"), c.PolicyInForceRights())
 	for _, verb := range verbs {

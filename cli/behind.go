@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
-// behind are the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
+// behind returns the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
 func (c *session) behind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {

@@ -174,7 +174,7 @@ func orInterrupted(ctx context.Context, err error) error {
 	return findings(err)
 }
 
-// toDryRun are the rights to a dry run of a registration. They are optional: without them nothing is proved.
+// toDryRun returns the rights to a dry run of a registration. They are optional: without them nothing is proved.
 func toDryRun() []doctor.Right {
 	return []doctor.Right{
 		{Verb: "impersonate", Resource: "users", Name: "system:node:" + webhook.SelfTestNode},
@@ -182,7 +182,7 @@ func toDryRun() []doctor.Right {
 	}
 }
 
-// nodekeep is a command for the installation that is meant.
+// nodekeep returns a command for the installation that is meant.
 func (c *session) nodekeep(command string) string {
 	if c.Namespace == DefaultNamespace {
 		return program + " " + command
@@ -488,7 +488,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 // unprovable returns the right that the caller lacks to prove the end. It is empty where none is known.
 func (e *emergency) unprovable(ctx context.Context) string {
 	for _, right := range toDryRun() {
-		if allowed, err := e.May(ctx, right); err == nil && !allowed {
+		if allowed, err := e.Allowed(ctx, right); err == nil && !allowed {
 			return right.Denied()
 		}
 	}
@@ -516,7 +516,7 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 	return missing, errors.Join(errs...)
 }
 
-// reopened are the Nodes that the end concerns.
+// reopened returns the Nodes that the end concerns.
 func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impact.Reopened, error) {
 	in, err := e.GetPolicyInForce(ctx, e.gate)
 	if err != nil {

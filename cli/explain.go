@@ -145,7 +145,7 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 	return o.write(c, "NodeExplanation", explanation)
 }
 
-// explainedInventories are the sources that rules use, by what capture notes of them.
+// explainedInventories returns the sources that rules use, by what capture notes of them.
 func (c *session) explainedInventories(ctx context.Context, node string) ([]view.ExplainedInventory, error) {
 	if !c.in.Policy.LabelRules().LooksAtInventory() {
 		return nil, nil

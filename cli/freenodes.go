@@ -164,7 +164,7 @@ func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err err
 		return nil, err
 	}
 	if inForce.Wrong != nil && inForce.Copy == "" && !inForce.Default() {
-		if err := u.done("%v: %s. So only taints with the key %s are removed", inForce.Wrong, view.Instead(inForce), verify.Taint); err != nil {
+		if err := u.done("%v: %s. So only taints with the key %s are removed", inForce.Wrong, view.Replacement(inForce), verify.Taint); err != nil {
 			return nil, err
 		}
 	}

@@ -101,7 +101,7 @@ restore it where it can.`,
 	})
 }
 
-// leading is what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
+// leading returns what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
 func (c *session) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
 	switch {
@@ -115,7 +115,7 @@ func (c *session) leading(ctx context.Context) (known view.Captures) {
 	return known
 }
 
-// captures is what the Lease and Events show of captures.
+// captures returns what the Lease and Events show of captures.
 func (c *session) captures(ctx context.Context) view.Captures {
 	known := c.leading(ctx)
 	known.Refused = map[types.UID]string{}

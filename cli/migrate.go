@@ -160,7 +160,7 @@ func (c *session) mayFinish(ctx context.Context, force bool, migration policy.Mi
 	return nil
 }
 
-// checkRenaming is an error for what is not OLD=NEW.
+// checkRenaming returns an error for what is not OLD=NEW.
 func checkRenaming(argument string) error {
 	from, to, ok := strings.Cut(argument, "=")
 	if !ok {

@@ -23,7 +23,7 @@ func nodeName(argument string) (string, error) {
 	return name, nil
 }
 
-// following is a state with what the Node follows on the machine that registers it.
+// following returns a state with what the Node follows on the machine that registers it.
 func (c *session) following(ctx context.Context, state nodestate.State, request *admissionv1.AdmissionRequest) nodestate.State {
 	if !state.MayFollow(c.in) {
 		return state

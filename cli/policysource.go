@@ -44,7 +44,7 @@ func (s *policySource) validate() error {
 	return nil
 }
 
-// gate is that of the flag, or that of the cluster.
+// gate returns that of the flag, or that of the cluster.
 func (s *policySource) gate(ctx context.Context, c *session) (policy.Gate, error) {
 	if s.key != "" {
 		return policy.Gate(s.key), nil
@@ -56,7 +56,7 @@ func (s *policySource) gate(ctx context.Context, c *session) (policy.Gate, error
 	return c.gateIn(found), nil
 }
 
-// gateIn is the gate of the cluster. Without a ConfigMap, a message says which one is taken.
+// gateIn returns the gate of the cluster. Without a ConfigMap, a message says which one is taken.
 func (c *session) gateIn(found *corev1.ConfigMap) policy.Gate {
 	if found == nil {
 		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.Namespace, gateName, policy.DefaultGate)
@@ -89,7 +89,7 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 	const hint = "If nodekeep is in another namespace, name it with -n."
 	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
 	if in.Wrong != nil {
-		s.from = view.Instead(in)
+		s.from = view.Replacement(in)
 	}
 	switch {
 	case in.Default():
@@ -100,7 +100,7 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 			doctor.PolicyDefinition, c.Namespace, gateName, hint)
 		return in.Policy, nil
 	case in.Wrong != nil:
-		c.say("%v: %s.", in.Wrong, view.Instead(in))
+		c.say("%v: %s.", in.Wrong, view.Replacement(in))
 	}
 	if !installed {
 		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, hint)

@@ -231,7 +231,7 @@ func violations(found []governance.Violation) (all []report.Violation) {
 	return all
 }
 
-// usage is what selects on labels, these labels of Nodes included that nothing selects on.
+// usage returns what selects on labels, these labels of Nodes included that nothing selects on.
 func (c *session) usage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
 	uses := report.NewUses()
 	for _, reference := range c.in.Policy.References() {

@@ -5,7 +5,7 @@ import "nodekeep.dev/nodekeep/cli/doctor"
 // A command names in [options.rights] the rights that it needs beyond those of its flags; see [options.needs]. They are checked before it starts: it
 // names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
 
-// needs are the rights without which a command cannot do what its flags and arguments say.
+// needs returns the rights without which a command cannot do what its flags and arguments say.
 func (o *options) needs(c *session, abilities ability, args []string) (needed []doctor.Right) {
 	switch {
 	case abilities&decides != 0 && o.policy.file == "":
@@ -19,18 +19,18 @@ func (o *options) needs(c *session, abilities ability, args []string) (needed []
 	return needed
 }
 
-// toEvery are the rights to go through all Nodes and all records.
+// toEvery returns the rights to go through all Nodes and all records.
 func (c *session) toEvery(verb string) []doctor.Right {
 	return []doctor.Right{c.NodesRight(verb), c.RecordsRight(verb)}
 }
 
-// toState are the rights to read a Node and its record.
+// toState returns the rights to read a Node and its record.
 func (c *session) toState(node string) []doctor.Right {
 	return []doctor.Right{c.NodeRight("get", node), c.RecordRight("get", node)}
 }
 
-// ofState are the rights of a command that reads a Node and its record.
+// ofState returns the rights of a command that reads a Node and its record.
 func ofState(c *session, args []string) []doctor.Right { return c.toState(args[0]) }
 
-// ofEvery are those of a command that goes through all Nodes and all records.
+// ofEvery returns those of a command that goes through all Nodes and all records.
 func ofEvery(c *session, _ []string) []doctor.Right { return c.toEvery("list") }

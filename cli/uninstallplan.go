@@ -38,7 +38,7 @@ type deletable[T any] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// deletionOf is that of one object; to has its group and namespace.
+// deletionOf returns that of one object; to has its group and namespace.
 func deletionOf[T any](to doctor.Right, kind, name string, client deletable[T]) deletion {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	to.Verb, to.Resource, to.Name = "delete", resource.Resource, name

@@ -250,7 +250,7 @@ func (c *session) verified(ctx context.Context, namespace, name string) (view.Ve
 	return shown, nil
 }
 
-// removals are those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
+// removals returns those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
 func (c *session) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
 	ledger, err := c.GetLedger(ctx, namespace)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// toVerified are the rights to read a Node and to change its taints.
+// toVerified returns the rights to read a Node and to change its taints.
 func toVerified(c *session, args []string) []doctor.Right {
 	return []doctor.Right{c.NodeRight("get", args[0]), c.NodeRight("patch", args[0])}
 }

@@ -89,7 +89,7 @@ are closed then open by themselves once they pass.`,
 	return command
 }
 
-// runPlan is the plan to check one Node at once.
+// runPlan returns the plan to check one Node at once.
 func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposal, error) {
 	node, err := c.RequireNode(ctx, name)
 	if err != nil {

@@ -210,7 +210,7 @@ func nodeOf(object any) string {
 	}
 }
 
-// state is a Node and its record as they are now.
+// state returns a Node and its record as they are now.
 func (w *watched) state(name string) nodestate.State {
 	state := nodestate.State{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// inForceWith is the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
+// inForceWith returns the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
 func inForceWith(t *testing.T, spec, status string) InForce {
 	t.Helper()
 	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`

@@ -65,10 +65,10 @@ func InForceOf(nodePolicy []byte, data map[string]string, gate policy.Gate) InFo
 	return in
 }
 
-// copyKeys are the keys of ConfigMap [store.AcceptedName] that hold policies which were accepted, the newest first.
+// copyKeys returns the keys of ConfigMap [store.AcceptedName] that hold policies which were accepted, the newest first.
 func copyKeys() []string { return []string{store.AcceptedPolicy, store.AcceptedBefore} }
 
-// copies are these policies.
+// copies returns these policies.
 func copies(data map[string]string) (manifests [][]byte) {
 	for _, key := range copyKeys() {
 		if manifest, ok := data[key]; ok {
@@ -83,7 +83,7 @@ func (in InForce) Default() bool {
 	return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" && !in.Spoiled
 }
 
-// followed is the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,
+// followed returns the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,
 // so what cannot be read counts as nothing.
 func (in InForce) followed(nodePolicy []byte) InForce {
 	var found struct {
@@ -106,7 +106,7 @@ func (in InForce) followed(nodePolicy []byte) InForce {
 	return in
 }
 
-// Behind are the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew
+// Behind returns the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew
 // begins with an empty status.
 func (in InForce) Behind(pods []corev1.Pod) []string {
 	if in.Generation == 0 {

@@ -58,7 +58,7 @@ func LastWriter(writers []Writer, wrote func(Writer) bool) (last Writer, found b
 	return last, found
 }
 
-// Rivals are the field managers other than nodekeep that own an item. For a label these are its managers, for a taint the last writer of the
+// Rivals returns the field managers other than nodekeep that own an item. For a label these are its managers, for a taint the last writer of the
 // list. For a removed item, managedFields show none if no manager owns the rest of the list.
 func (n *Node) Rivals(item string) []string {
 	if !record.IsTaint(item) {

@@ -32,7 +32,7 @@ func (c *golden) requireExplained(t *testing.T, answer *admissionv1.AdmissionRes
 	assert.JSONEq(t, string(answer.Patch), string(marshal(t, explained.Patch)))
 }
 
-// known is the record of the case.
+// known returns the record of the case.
 func (c *golden) known() (r *record.Record, unreadable bool) {
 	entry, err := c.records.Get(c.request.Name)
 	if err != nil {

@@ -113,7 +113,7 @@ type golden struct {
 	record  []byte
 }
 
-// caseNames are the names of the cases in a folder.
+// caseNames returns the names of the cases in a folder.
 func caseNames(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -173,7 +173,7 @@ func (c *golden) patch(t testing.TB, base []byte, uid string, operations json.Ra
 	require.NoError(t, json.Unmarshal(review.Request, &c.request))
 }
 
-// content is what a case has inline, or what is in the file that it names.
+// content returns what a case has inline, or what is in the file that it names.
 func (c *golden) content(t testing.TB, dir, suffix string, value json.RawMessage) []byte {
 	t.Helper()
 	var name string
@@ -222,7 +222,7 @@ func TestEverySharedFileIsUsedAndEachRecordIsThereOnce(t *testing.T) {
 	assert.Equal(t, slices.Compact(used), found)
 }
 
-// canonical is a record without what is nothing in JSON, if it is JSON.
+// canonical returns a record without what is nothing in JSON, if it is JSON.
 func canonical(content []byte) string {
 	var value any
 	if json.Unmarshal(content, &value) != nil {
@@ -247,7 +247,7 @@ func (c *golden) compare(t *testing.T, response *admissionv1.AdmissionResponse) 
 	assert.Equal(t, c.answer, got)
 }
 
-// readable is a response without its uid, in YAML: each operation of its patch is a line.
+// readable returns a response without its uid, in YAML: each operation of its patch is a line.
 func readable(t *testing.T, response *admissionv1.AdmissionResponse) string {
 	t.Helper()
 	var fields map[string]any

@@ -105,7 +105,7 @@ func (h *hook) review(t testing.TB, body []byte) *admissionv1.AdmissionResponse 
 	return review.Response
 }
 
-// series are those of a metric, by their label, or by both with a slash between them.
+// series returns those of a metric, by their label, or by both with a slash between them.
 func series(t testing.TB, registry *prometheus.Registry, name string) map[string]*dto.Metric {
 	t.Helper()
 	families, err := registry.Gather()

@@ -17,8 +17,8 @@ import (
 // ChangesHeld is the reason of an Event about the NodePolicy. Records would remove items from many Nodes, which waits for an operator.
 const ChangesHeld = "ChangesHeld"
 
-// Again is how long corrections are held before capture looks again whether they still have to be.
-const Again = 30 * time.Second
+// RetryInterval is how long corrections are held before capture looks again whether they still have to be.
+const RetryInterval = 30 * time.Second
 
 // Options are what a Brake works with. All are required.
 type Options struct {
@@ -34,9 +34,9 @@ type Options struct {
 type Brake struct {
 	Options
 
-	looking  sync.Mutex // one worker looks at a time
-	until    time.Time  // held until then, without another look
-	reported time.Time  // when it was said that corrections are held; zero: not since they were allowed last
+	looking   sync.Mutex // one worker looks at a time
+	heldUntil time.Time  // held until then, without another look
+	reported  time.Time  // when it was said that corrections are held; zero: not since they were allowed last
 
 	mu   sync.Mutex
 	held map[string]time.Time // until when Nodes wait
@@ -53,8 +53,8 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 	}
 	b.looking.Lock()
 	defer b.looking.Unlock()
-	if now.Before(b.until) {
-		b.holds(node, b.until)
+	if now.Before(b.heldUntil) {
+		b.holds(node, b.heldUntil)
 		return false, nil
 	}
 	state, err := b.Notes.Get(ctx, store.AcceptedName)
@@ -68,9 +68,9 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 	}
 	count, known, allowed := judge(data, live, now)
 	if !allowed {
-		b.until = now.Add(Again)
-		b.holds(node, b.until)
-		if now.Sub(b.reported) >= Within {
+		b.heldUntil = now.Add(RetryInterval)
+		b.holds(node, b.heldUntil)
+		if now.Sub(b.reported) >= Window {
 			b.reported = now
 			b.report(count.nodes(), live, known)
 		}
@@ -115,13 +115,13 @@ func (b *Brake) report(nodes, total int, known bool) {
 		share)
 }
 
-// Nodes is how many Nodes wait.
+// Nodes returns how many Nodes wait.
 func (b *Brake) Nodes() (count int) {
 	now := b.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, deadline := range b.held {
-		if now.After(deadline.Add(Again)) { // it was decided otherwise since
+		if now.After(deadline.Add(RetryInterval)) { // it was decided otherwise since
 			delete(b.held, name)
 		}
 	}

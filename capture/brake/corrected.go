@@ -10,7 +10,7 @@ import (
 // Corrections are counted over an hour. A Node that registered in the last ten minutes does not count. A webhook with a stale cache may have
 // restored many Nodes at once from older records.
 const (
-	Within    = time.Hour
+	Window    = time.Hour
 	FreshFor  = 10 * time.Minute
 	MostNodes = 10 // of all Nodes, the part that may be corrected in that time: one in ten
 )
@@ -26,7 +26,7 @@ func correctedBy(text string, now time.Time) (recent corrected, ok bool) {
 		return recent, false
 	}
 	for minute, nodes := range count {
-		if began := time.Unix(minute*60, 0); now.Sub(began) < Within && !began.After(now) && nodes > 0 {
+		if began := time.Unix(minute*60, 0); now.Sub(began) < Window && !began.After(now) && nodes > 0 {
 			recent[minute] = nodes
 		}
 	}
@@ -57,7 +57,7 @@ func (c corrected) mayCorrect(total int) bool { return c.nodes() < max(1, total/
 // acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
 func acceptedAt(text string, now time.Time) bool {
 	accepted, err := time.Parse(time.RFC3339, text)
-	return err == nil && !accepted.After(now.Add(time.Minute)) && now.Sub(accepted) < Within
+	return err == nil && !accepted.After(now.Add(time.Minute)) && now.Sub(accepted) < Window
 }
 
 // judge reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state

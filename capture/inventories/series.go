@@ -32,7 +32,7 @@ func (s *Sources) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// HeldNodes is how many Nodes the held snapshot that alters most would no longer list, or would change labels of. It is 0 while none is held.
+// HeldNodes returns how many Nodes the held snapshot that alters most would no longer list, or would change labels of. It is 0 while none is held.
 func (s *Sources) HeldNodes() (limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

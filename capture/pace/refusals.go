@@ -30,15 +30,15 @@ type refusal struct {
 // NewRefusals knows of none.
 func NewRefusals() *Refusals { return &Refusals{byObject: map[types.UID]*refused{}} }
 
-// of is what was refused on a Node object, for more to be added. The caller holds the lock.
-func (r *Refusals) of(object types.UID) *refused {
+// entry returns what was refused on a Node object, for more to be added. The caller holds the lock.
+func (r *Refusals) entry(object types.UID) *refused {
 	if r.byObject[object] == nil {
 		r.byObject[object] = &refused{items: map[string]refusal{}}
 	}
 	return r.byObject[object]
 }
 
-// Waiting are the items of a Node object that wait. The next of them is tried again after wait; 0: none waits.
+// Waiting returns the items of a Node object that wait. The next of them is tried again after wait; 0: none waits.
 func (r *Refusals) Waiting(object types.UID, now time.Time) (items map[string]bool, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *Refusals) Waiting(object types.UID, now time.Time) (items map[string]bo
 func (r *Refusals) Round(object types.UID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.of(object)
+	known := r.entry(object)
 	known.rounds++
 	return known.rounds
 }
@@ -72,7 +72,7 @@ func (r *Refusals) Round(object types.UID) int {
 func (r *Refusals) Refused(object types.UID, item string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.of(object)
+	known := r.entry(object)
 	times := known.items[item].times
 	known.items[item] = refusal{times: times + 1, end: now.Add(PauseAfter(FreeFlaps+times, LongestPause))}
 }

@@ -53,12 +53,12 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 }
 
 func TestNewsIsReportedOnceOfEachObjectAndIsBounded(t *testing.T) {
-	first := NewOnce()
+	first := NewNotices()
 	assert.True(t, first.News("a", "x"))
 	assert.False(t, first.News("a", "x"))
 	assert.True(t, first.News("b", "x"), "another object")
-	first.Again("a", "x")
-	first.Again("unseen", "x")
+	first.Reset("a", "x")
+	first.Reset("unseen", "x")
 	assert.True(t, first.News("a", "x"))
 	for i := range 2 * mostNews {
 		first.News("a", fmt.Sprint(i))

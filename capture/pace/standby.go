@@ -46,7 +46,7 @@ func (s *Standby) Wait(node, record string, sets []plan.Setting, now time.Time) 
 		work = &dueWork{observed: now}
 		s.due[node] = work
 	case !work.acts && work.record != record: // one step is done, and there is another one
-		s.others(now)
+		s.yielded(now)
 	}
 	work.record, work.sets = record, sets
 	if s.overdue(work, now) {
@@ -56,8 +56,8 @@ func (s *Standby) Wait(node, record string, sets []plan.Setting, now time.Time) 
 	return now.Before(s.acting)
 }
 
-// others notes that another replica works.
-func (s *Standby) others(now time.Time) { s.progress, s.acting = now, time.Time{} }
+// yielded notes that another replica works.
+func (s *Standby) yielded(now time.Time) { s.progress, s.acting = now, time.Time{} }
 
 // Conflict notes that another process has written a record first. That may be a webhook, so it does not keep this replica from acting on
 // what is overdue.
@@ -73,7 +73,7 @@ func (s *Standby) RecordChanged(node string, version func() string, now time.Tim
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if work, known := s.due[node]; known && !work.acts && work.record != version() {
-		s.others(now)
+		s.yielded(now)
 	}
 }
 
@@ -96,7 +96,7 @@ func (s *Standby) Done(node, record string, items map[string]string, now time.Ti
 		}
 	}
 	if len(rest) > 0 || work.record != record {
-		s.others(now)
+		s.yielded(now)
 	}
 	return rest
 }
@@ -108,7 +108,7 @@ func (s *Standby) Forget(node string) {
 	delete(s.due, node)
 }
 
-// Late are the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
+// Late returns the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
 func (s *Standby) Late(now time.Time) (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

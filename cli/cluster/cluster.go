@@ -84,8 +84,8 @@ func (c *Cluster) Devices(ctx context.Context, drivers classify.Drivers) func(no
 		if err != nil {
 			return nil
 		}
-		if of := observe.SliceOf(slice, drivers); of.Node() != "" {
-			byNode[of.Node()] = append(byNode[of.Node()], of)
+		if ofNode := observe.SliceOf(slice, drivers); ofNode.Node() != "" {
+			byNode[ofNode.Node()] = append(byNode[ofNode.Node()], ofNode)
 		}
 	}
 	return func(node string) observe.Devices { return observe.DevicesOf(byNode[node]) }

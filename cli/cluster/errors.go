@@ -31,7 +31,7 @@ func (c *Cluster) CallError(right doctor.Right, err error) error {
 	}
 }
 
-// deniedRight is what the API server's authorizer says was denied, where it says so: of several calls, which one.
+// deniedRight returns what the API server's authorizer says was denied, where it says so: of several calls, which one.
 func deniedRight(asked doctor.Right, denial error) doctor.Right {
 	found := deniedCall().FindStringSubmatch(denial.Error())
 	if found == nil {

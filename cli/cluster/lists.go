@@ -60,7 +60,7 @@ type Lister[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 }
 
-// pagesOf is how a typed client lists what the selectors select. An error names the missing right.
+// pagesOf returns how a typed client lists what the selectors select. An error names the missing right.
 func pagesOf[L runtime.Object](c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
 	return func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
 		page.LabelSelector, page.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
@@ -140,7 +140,7 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 			return iter.Pull2(func(yield func(part, error) bool) {
 				for p, err := range parts {
 					if err == nil && (store.Shortened(p.Name) || p.configMap != store.Name(p.Name)) {
-						states[p.configMap] = together(states[p.configMap], p.State)
+						states[p.configMap] = merge(states[p.configMap], p.State)
 					} else if !yield(p, err) {
 						return
 					}
@@ -167,7 +167,7 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 				node, nodeErr, nodeLeft = nextNode()
 			}
 			if takeRecord {
-				state = together(state, record.State)
+				state = merge(state, record.State)
 				record, recordErr, recordLeft = nextRecord()
 			}
 			if !yield(state, nil) {
@@ -202,11 +202,11 @@ func partOfRecord(listed store.Listed) part {
 
 // WithRecord returns a state with a record that was read by itself.
 func WithRecord(state nodestate.State, listed store.Listed) nodestate.State {
-	return together(state, partOfRecord(listed).State)
+	return merge(state, partOfRecord(listed).State)
 }
 
-// together is the state of a Node of which the Node or its record was read by itself.
-func together(a, b nodestate.State) nodestate.State {
+// merge returns the state of a Node of which the Node or its record was read by itself.
+func merge(a, b nodestate.State) nodestate.State {
 	if a.Name == "" || a.Node == nil && b.Node != nil {
 		a, b = b, a
 	}

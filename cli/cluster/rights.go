@@ -20,53 +20,53 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// NodesRight is a right on all Nodes.
+// NodesRight returns a right on all Nodes.
 func (c *Cluster) NodesRight(verb string) doctor.Right {
 	return doctor.Right{Verb: verb, Resource: "nodes"}
 }
 
-// RecordsRight is a right on all records.
+// RecordsRight returns a right on all records.
 func (c *Cluster) RecordsRight(verb string) doctor.Right {
 	return doctor.Right{Verb: verb, Resource: "configmaps", Namespace: c.Namespace}
 }
 
-// NodeRight is a right on one Node.
+// NodeRight returns a right on one Node.
 func (c *Cluster) NodeRight(verb, node string) doctor.Right {
 	return doctor.Right{Verb: verb, Resource: "nodes", Name: node}
 }
 
-// RecordRight is a right on the record of one Node.
+// RecordRight returns a right on the record of one Node.
 func (c *Cluster) RecordRight(verb, node string) doctor.Right {
 	return c.ConfigMapRight(verb, store.Name(node))
 }
 
-// ConfigMapRight is a right on one ConfigMap in the namespace of nodekeep.
+// ConfigMapRight returns a right on one ConfigMap in the namespace of nodekeep.
 func (c *Cluster) ConfigMapRight(verb, name string) doctor.Right {
 	return doctor.Right{Verb: verb, Resource: "configmaps", Namespace: c.Namespace, Name: name}
 }
 
-// PolicyRight is the right to read the NodePolicy.
+// PolicyRight returns the right to read the NodePolicy.
 func (c *Cluster) PolicyRight() doctor.Right {
 	resource := nodepolicy.Resource()
 	return doctor.Right{Verb: "get", Group: resource.Group, Resource: resource.Resource, Name: doctor.PolicyName}
 }
 
-// PolicyInForceRights are the rights to find out which policy is in force.
+// PolicyInForceRights returns the rights to find out which policy is in force.
 func (c *Cluster) PolicyInForceRights() []doctor.Right {
 	return []doctor.Right{c.ConfigMapRight("get", doctor.Gate), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedName)}
 }
 
-// EventsRight is the right to read Events about Nodes.
+// EventsRight returns the right to read Events about Nodes.
 func (c *Cluster) EventsRight() doctor.Right {
 	return doctor.Right{Verb: "list", Resource: "events", Namespace: doctor.EventsNamespace}
 }
 
-// LeaseRight is the right to read a Lease in the namespace of nodekeep.
+// LeaseRight returns the right to read a Lease in the namespace of nodekeep.
 func (c *Cluster) LeaseRight(name string) doctor.Right {
 	return doctor.Right{Verb: "get", Group: coordinationv1.GroupName, Resource: "leases", Namespace: c.Namespace, Name: name}
 }
 
-// EmergencyRight is the right to read one of the two objects that declare an emergency.
+// EmergencyRight returns the right to read one of the two objects that declare an emergency.
 func (c *Cluster) EmergencyRight(resource string) doctor.Right {
 	return doctor.Right{Verb: "get", Group: rbacv1.GroupName, Resource: resource, Namespace: c.Namespace, Name: manifests.EmergencyName}
 }
@@ -82,7 +82,7 @@ func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
 	group.SetLimit(reviewsAtOnce)
 	for i, right := range needed {
 		group.Go(func() error {
-			allowed, err := c.May(ctx, right)
+			allowed, err := c.Allowed(ctx, right)
 			lacking[i], errs[i] = err == nil && !allowed, err
 			return nil
 		})
@@ -106,8 +106,8 @@ func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
 	return DeniedError{Missing: missing, User: cmp.Or(user, unknownUser), release: c.Namespace}
 }
 
-// May asks whether the caller has a right.
-func (c *Cluster) May(ctx context.Context, right doctor.Right) (bool, error) {
+// Allowed asks whether the caller has a right.
+func (c *Cluster) Allowed(ctx context.Context, right doctor.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 		Namespace: right.Namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource, Name: right.Name,
 	}}}

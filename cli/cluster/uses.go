@@ -31,7 +31,7 @@ func selectingOf[L runtime.Object](c *Cluster, group, kind string, client Lister
 	return selecting{kind, pagesOf(c, doctor.Right{Verb: "list", Group: group, Resource: resource.Resource}, client, metav1.ListOptions{})}
 }
 
-// selectingKinds are all that package selection looks into, in its order. Pods come last: there are the most of them.
+// selectingKinds returns all that package selection looks into, in its order. Pods come last: there are the most of them.
 func (c *Cluster) selectingKinds() []selecting {
 	core, apps, batch := c.Client.CoreV1(), c.Client.AppsV1(), c.Client.BatchV1()
 	const everywhere = metav1.NamespaceAll

@@ -139,9 +139,9 @@ func (c *Cluster) expectDaemonSets(ctx context.Context, namespace string, node *
 		return false, c.CallError(doctor.Right{Verb: "list", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
 	}
 	verified := verify.NodeOf(node)
-	for _, one := range all.Items {
-		daemonSet := verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
-		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&verified) {
+	for _, set := range all.Items {
+		daemonSet := verify.DaemonSet{Name: set.Namespace + "/" + set.Name, Pod: set.Spec.Template.Spec}
+		if set.DeletionTimestamp == nil && daemonSet.RunsOn(&verified) {
 			found = true
 			if _, known := ready[daemonSet.Name]; !known {
 				ready[daemonSet.Name] = false

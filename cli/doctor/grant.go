@@ -54,7 +54,7 @@ func GrantTo(user, release string, missing ...Right) Remedy {
 	return Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}
 }
 
-// role is the shipped ClusterRole for users that has the right, the one that grants least; empty where none has it, or where it would grant too much.
+// role returns the shipped ClusterRole for users that has the right, the one that grants least; empty where none has it, or where it would grant too much.
 // Its twin for the namespace of the right, if there is one, comes first, since it is bound in that namespace alone.
 func (r Right) role(release string) string {
 	twin := ""
@@ -73,7 +73,7 @@ func (r Right) role(release string) string {
 	return ""
 }
 
-// twinOf is the role without the end that shows for which namespaces it is, and whether it has one.
+// twinOf returns the role without the end that shows for which namespaces it is, and whether it has one.
 func twinOf(role string) (base string, twin bool) {
 	for _, end := range []string{namespacedTwin, eventsTwin} {
 		if base, twin = strings.CutSuffix(role, end); twin {
@@ -83,28 +83,28 @@ func twinOf(role string) (base string, twin bool) {
 	return role, false
 }
 
-// grant are the commands that give this right alone to a user.
+// grant returns the commands that give this right alone to a user.
 func (r Right) grant(user string) []string {
-	kind, in, of := "clusterrole", "", ""
+	kind, in, target := "clusterrole", "", ""
 	if r.Namespace != "" {
 		kind, in = "role", " -n "+r.Namespace
 	}
 	if r.Name != "" {
-		of = " --resource-name=" + r.Name
+		target = " --resource-name=" + r.Name
 	}
 	name := fmt.Sprintf("nodekeep-%s-%s", r.Verb, r.Resource)
 	return []string{
-		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, r.Verb, r.fullResource(), of, in),
+		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, r.Verb, r.fullResource(), target, in),
 		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, nameFor(name, user), kind, name, quoted(user), in),
 	}
 }
 
-// nameFor is the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
+// nameFor returns the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
 func nameFor(role, user string) string {
 	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(user, "-"), "-.")
 }
 
-// quoted is a word for a shell.
+// quoted returns a word for a shell.
 func quoted(word string) string {
 	if regexp.MustCompile(`^[\w@:.,/-]+$`).MatchString(word) {
 		return word

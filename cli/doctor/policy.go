@@ -22,7 +22,7 @@ func (s Seen) InForce() (policy.Policy, error) {
 	return in.Policy, err
 }
 
-// policyInForce is where it is from, too.
+// policyInForce returns where it is from, too.
 func (s Seen) policyInForce() (in nodepolicy.InForce, err error) {
 	var object []byte
 	switch {
@@ -52,7 +52,7 @@ func judgePolicy(seen Seen) answer {
 		return a
 	}
 	in, err := seen.policyInForce()
-	fallback := view.Instead(in)
+	fallback := view.Replacement(in)
 	if err != nil {
 		fallback = "what was accepted last stays in force"
 	}

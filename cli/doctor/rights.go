@@ -29,7 +29,7 @@ func (r Right) Denied() string {
 	return fmt.Sprintf("you may not %s %s %s", r.Verb, r.fullResource(), in)
 }
 
-// fullResource is the resource with its API group, as kubectl takes it.
+// fullResource returns the resource with its API group, as kubectl takes it.
 func (r Right) fullResource() string {
 	if r.Group == "" {
 		return r.Resource
@@ -110,7 +110,7 @@ func before136(right Right) Right {
 	return right
 }
 
-// rulesOf are the rules of a Role or ClusterRole; other objects have none.
+// rulesOf returns the rules of a Role or ClusterRole; other objects have none.
 func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	var role rbacv1.ClusterRole
 	if !strings.HasSuffix(object.GetKind(), "Role") || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role) != nil {

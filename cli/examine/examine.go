@@ -82,20 +82,20 @@ func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doc
 	return e.seen, nil
 }
 
-// serverTime is what the API server's clock shows now.
+// serverTime returns what the API server's clock shows now.
 func (e *examination) serverTime() time.Time { return e.Now().Add(e.behind) }
 
-// right is one in the release namespace. For a resource without a namespace it is one in the whole cluster.
+// right returns one in the release namespace. For a resource without a namespace it is one in the whole cluster.
 func (e *examination) right(verb, group, resource string) doctor.Right {
 	return doctor.Right{Verb: verb, Group: group, Resource: resource, Namespace: e.Namespace}
 }
 
-// wideRight is a right in the whole cluster.
+// wideRight returns a right in the whole cluster.
 func wideRight(verb, group, resource string) doctor.Right {
 	return doctor.Right{Verb: verb, Group: group, Resource: resource}
 }
 
-// reading is an API call, which needs a right. The result is the value, that there is no such object, or why neither is known.
+// reading returns an API call, which needs a right. The result is the value, that there is no such object, or why neither is known.
 func reading[T any](e *examination, dest *doctor.Read[T], right doctor.Right, call func(context.Context) (T, error)) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, e.options.Timeout)

@@ -22,7 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 )
 
-// examining is an examination whose dry runs the API server answers with an error.
+// examining returns an examination whose dry runs the API server answers with an error.
 func examining(answer error) *examination {
 	client := fake.NewClientset()
 	client.PrependReactor("create", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {

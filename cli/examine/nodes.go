@@ -199,7 +199,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	return nodes, nil
 }
 
-// closing is what may keep the Node of a state closed.
+// closing returns what may keep the Node of a state closed.
 func closing(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
 	waits := state.Record != nil && state.Record.Quarantined != nil && state.Entry.Accepted == ""
 	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
@@ -218,7 +218,7 @@ func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 	return doctor.PausedOf(events, e.serverTime()), nil
 }
 
-// migrations are those of the policy. What they are about is only looked at if there are any.
+// migrations returns those of the policy. What they are about is only looked at if there are any.
 func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, err error) {
 	inForce, err := e.seen.InForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
@@ -242,7 +242,7 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 	return in, true
 }
 
-// unproved are the profiles whose checks neither a Node nor a trial has passed.
+// unproved returns the profiles whose checks neither a Node nor a trial has passed.
 func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) doctor.Read[[]impact.Unproved] {
 	namespace := e.seen.ChecksNamespace()
 	trials, err := e.GetTrials(ctx, namespace, proofs.Profiles())
@@ -252,7 +252,7 @@ func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) docto
 	return doctor.Found(proofs.Unproved(trials, e.Now()))
 }
 
-// asked is what the profiles of the policy name.
+// asked returns what the profiles of the policy name.
 func (e *examination) asked(ctx context.Context) (asked doctor.Asked, _ error) {
 	profiles := e.seen.Profiles()
 	if profiles.Empty() {

@@ -119,7 +119,7 @@ func (e *examination) yourRights(ctx context.Context) ([]doctor.GrantedRight, er
 	rights := doctor.YourRights(e.Namespace)
 	for i, right := range rights {
 		var err error
-		if rights[i].Granted, err = e.May(ctx, right.Right); err != nil {
+		if rights[i].Granted, err = e.Allowed(ctx, right.Right); err != nil {
 			return nil, err
 		}
 	}

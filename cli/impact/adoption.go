@@ -92,7 +92,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
 }
 
-// notAdopted is why the record would not forget who set the label; empty: it would.
+// notAdopted returns why the record would not forget who set the label; empty: it would.
 func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Circumstances) string {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
@@ -118,7 +118,7 @@ func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Cir
 	}
 }
 
-// AdoptingChange is the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
+// AdoptingChange returns the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
 func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Plan {
 	listed := maps.Clone(node.ListedLabels())
 	if listed == nil {
@@ -134,7 +134,7 @@ type AdoptedLabels struct {
 	NodeCount
 }
 
-// Grouped are labels with the number of their Nodes, the most first.
+// Grouped returns labels with the number of their Nodes, the most first.
 func Grouped(labels []AdoptedLabel) []AdoptedLabels {
 	var groups tally[AdoptedLabel, AdoptedLabels]
 	for _, label := range labels {

@@ -11,7 +11,7 @@ type Fate struct {
 	Reason policy.Reason
 }
 
-// FateOf is what becomes of an item by the answer of the webhook.
+// FateOf returns what becomes of an item by the answer of the webhook.
 func FateOf(item string, answer webhook.Explanation, p policy.Policy) Fate {
 	if reason, withheld := answer.Withheld[item]; withheld {
 		return Fate{NotGiven, reason}

@@ -93,7 +93,7 @@ func (i Impact) Changed() bool {
 	return len(i.Settings)+len(i.Changes) > 0 || i.LabelRules.Changed() || i.Due.Now != i.Due.Planned || i.Waiting.Now != i.Waiting.Planned
 }
 
-// ChangeKinds are all kinds, in the order in which they are shown.
+// ChangeKinds returns all kinds, in the order in which they are shown.
 func ChangeKinds() []ChangeKind {
 	return []ChangeKind{Kept, Dropped, Restored, Deferred, Inlined, NotGiven, PutOn, TakenOff, Blocked, Registered, NotAnyMore}
 }

@@ -30,7 +30,7 @@ type JudgedItem struct {
 	NodeCount
 }
 
-// Name is what it is called in a text.
+// Name returns what it is called in a text.
 func (i JudgedItem) Name() string {
 	switch {
 	case len(i.Keys) == 1:
@@ -163,7 +163,7 @@ func globOf(keys []string) string {
 	}
 }
 
-// groupOf is what items have in common that are counted together: the domain of a vendor. Each domain of Kubernetes is one by itself.
+// groupOf returns what items have in common that are counted together: the domain of a vendor. Each domain of Kubernetes is one by itself.
 func groupOf(item string) string {
 	if record.IsTaint(item) {
 		return item
@@ -177,7 +177,7 @@ func groupOf(item string) string {
 	return vendor
 }
 
-// domainOf is the part of a key before the slash; empty where there is none.
+// domainOf returns the part of a key before the slash; empty where there is none.
 func domainOf(key string) string {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {
@@ -186,7 +186,7 @@ func domainOf(key string) string {
 	return domain
 }
 
-// exampleOf is an item with its value, as kubectl writes it.
+// exampleOf returns an item with its value, as kubectl writes it.
 func exampleOf(item, value string) string {
 	if record.IsTaint(item) {
 		taint := record.Taint(item, value)

@@ -50,7 +50,7 @@ type MigrationUse struct {
 	First string          `json:"first"` // the first of these objects
 }
 
-// NewMigration is a migration of which nothing is counted yet.
+// NewMigration returns a migration of which nothing is counted yet.
 func NewMigration(migration policy.Migration, p policy.Policy) *Migration {
 	m := &Migration{From: migration.From, To: migration.To, Named: []policy.Reference{}, migration: migration}
 	if known, ok := p.MigrationOf(migration.From); ok && known.To == migration.To {
@@ -65,7 +65,7 @@ func NewMigration(migration policy.Migration, p policy.Policy) *Migration {
 	return m
 }
 
-// notesOn are what changes with the key, whatever Nodes show.
+// notesOn returns what changes with the key, whatever Nodes show.
 func notesOn(migration policy.Migration) (notes []string) {
 	from, to := policy.AllowedForKubelet(migration.From), policy.AllowedForKubelet(migration.To)
 	switch {
@@ -144,7 +144,7 @@ func rankOf(kind string) int {
 	return slices.Index(selection.Kinds(), kind)
 }
 
-// In is how many Nodes, or records of Nodes that do not exist, are in a state.
+// In returns how many Nodes, or records of Nodes that do not exist, are in a state.
 func (m *Migration) In(state policy.MigrationState) (count int) {
 	for _, group := range m.Groups {
 		if group.State == state {
@@ -154,7 +154,7 @@ func (m *Migration) In(state policy.MigrationState) (count int) {
 	return count
 }
 
-// Blocks are why the old key must not be removed yet.
+// Blocks returns why the old key must not be removed yet.
 func (m *Migration) Blocks() []string {
 	blocks := m.Uses()
 	for _, kind := range m.Unread {
@@ -163,7 +163,7 @@ func (m *Migration) Blocks() []string {
 	return blocks
 }
 
-// Uses are what selects on the old key.
+// Uses returns what selects on the old key.
 func (m *Migration) Uses() (uses []string) {
 	for _, use := range m.Selecting {
 		block := fmt.Sprintf("%s on %s by %s: %s", selectOn(use), m.From, use.Field, use.First)
@@ -187,7 +187,7 @@ func selectOn(use MigrationUse) string {
 	return fmt.Sprintf("%d %ss select", use.Count, use.Kind)
 }
 
-// Next is what an operator does next.
+// Next returns what an operator does next.
 func (m *Migration) Next() string {
 	left := m.In(policy.MigrationWaits) + m.In(policy.MigrationCopied) + m.In(policy.MigrationAway)
 	switch {

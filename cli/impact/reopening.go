@@ -20,16 +20,16 @@ type Reopened struct {
 
 // Reopening finds the Nodes that the end of an emergency concerns, Node by Node. It keeps their names, no Nodes.
 type Reopening struct {
-	policy   policy.Policy
-	declared bool
-	since    time.Time
-	now      time.Time
-	found    Reopened
+	policy     policy.Policy
+	declared   bool
+	declaredAt time.Time
+	now        time.Time
+	found      Reopened
 }
 
 // NewReopening begins with no Node. An emergency is declared since then; if none is, no Node registered in one.
 func NewReopening(p policy.Policy, declared bool, start, now time.Time) *Reopening {
-	return &Reopening{policy: p.Suspending(false), declared: declared, since: start, now: now}
+	return &Reopening{policy: p.Suspending(false), declared: declared, declaredAt: start, now: now}
 }
 
 // See looks at one Node.
@@ -38,7 +38,7 @@ func (r *Reopening) See(node *corev1.Node) {
 		return
 	}
 	found, profiles := &r.found, r.policy.Verify()
-	if r.declared && !node.CreationTimestamp.Time.Before(r.since) && len(lacking(node, r.policy)) > 0 {
+	if r.declared && !node.CreationTimestamp.Time.Before(r.declaredAt) && len(lacking(node, r.policy)) > 0 {
 		found.Unregistered = append(found.Unregistered, node.Name)
 	}
 	verified := verify.NodeOf(node)
@@ -55,7 +55,7 @@ func (r *Reopening) See(node *corev1.Node) {
 	}
 }
 
-// Reopened are the Nodes that were found, by name.
+// Reopened returns the Nodes that were found, by name.
 func (r *Reopening) Reopened() Reopened {
 	found := r.found
 	for _, names := range []*[]string{&found.Closed, &found.Recheck, &found.Unverified, &found.Unregistered} {
@@ -64,7 +64,7 @@ func (r *Reopening) Reopened() Reopened {
 	return found
 }
 
-// lacking are the taints of taints.register that a Node lacks.
+// lacking returns the taints of taints.register that a Node lacks.
 func lacking(node *corev1.Node, p policy.Policy) []corev1.Taint {
 	missing := policy.FreeOf(p.RegistrationTaints(node.Labels), node.Spec.Taints)
 	return slices.DeleteFunc(missing, p.Verify().IsTaint)

@@ -126,7 +126,7 @@ func (c *ruleComparison) count(kind RuleChangeKind, key string, now, planned *st
 	}
 }
 
-// impact is what was counted.
+// impact returns what was counted.
 func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
 	order := func(r RuleChange) int { return slices.Index(ruleKinds(), r.Kind) }
 	labels := c.changes.sorted(func(a, b RuleChange) int {

@@ -92,7 +92,7 @@ func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 	return selects || err != nil
 }
 
-// suchAs is how many Nodes there are, and the first of them.
+// suchAs returns how many Nodes there are, and the first of them.
 func suchAs(n NodeCount) string { return fmt.Sprintf("%s, such as %s", inWords(n.Nodes), n.First[0]) }
 
 // inWords returns a number of Nodes.

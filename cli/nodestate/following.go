@@ -15,7 +15,7 @@ const maxNamed = 10
 // Follow is what a Node without a record gets of another name of its machine.
 type Follow struct {
 	Node   string   `json:"node,omitempty"`   // whose record it begins with; empty: none
-	Why    string   `json:"why"`              // that one, or none
+	Reason string   `json:"why"`              // that one, or none
 	Waits  []string `json:"waits,omitempty"`  // labels that wait for an operator
 	Taints []string `json:"taints,omitempty"` // that it begins with, where it may be one of several machines
 
@@ -27,7 +27,7 @@ func (s State) MayFollow(in plan.Circumstances) bool {
 	return in.Policy.Follows() && s.Record == nil && s.Unreadable == nil
 }
 
-// Following is the state with the record that the Node begins with on a machine, of all the others.
+// Following returns the state with the record that the Node begins with on a machine, of all the others.
 func (s State) Following(machine record.Machine, rest []record.Record, in plan.Circumstances) State {
 	rest = in.Policy.Keeping(in.Now).WithEarlier(rest)
 	old, found, several := record.Predecessor(s.Name, machine, rest)
@@ -35,21 +35,21 @@ func (s State) Following(machine record.Machine, rest []record.Record, in plan.C
 	switch {
 	case found:
 		r := observe.Follow(old, s.Name, machine, in.Now)
-		s.followed, s.Follows = &r, &Follow{Node: old.Node, Why: "this machine was that Node before, and no other record is of this machine"}
+		s.followed, s.Follows = &r, &Follow{Node: old.Node, Reason: "this machine was that Node before, and no other record is of this machine"}
 		if r.Quarantined != nil {
 			s.Follows.Waits = SortedItems(r.Quarantined.Items())
 		}
 	case len(machine.Identifiers()) == 0:
-		s.Follows = &Follow{Why: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
+		s.Follows = &Follow{Reason: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
 	case len(several) == 0 && len(names) > 0:
-		s.Follows = &Follow{Why: "a Node that exists has followed the record of node " + names[0]}
+		s.Follows = &Follow{Reason: "a Node that exists has followed the record of node " + names[0]}
 	case len(several) == 0:
-		s.Follows = &Follow{Why: "no other record is of this machine"}
+		s.Follows = &Follow{Reason: "no other record is of this machine"}
 	case len(several) == 1:
-		s.Follows = &Follow{Why: "node " + several[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"}
+		s.Follows = &Follow{Reason: "node " + several[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"}
 	default:
 		named := strings.Join(several[:min(len(several), maxNamed)], ", ")
-		s.Follows = &Follow{Why: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(several), named)}
+		s.Follows = &Follow{Reason: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(several), named)}
 	}
 	if !found && len(names) > 0 {
 		s.followed, s.Follows.Taints = &tainted, SortedItems(tainted.Items())
@@ -57,8 +57,8 @@ func (s State) Following(machine record.Machine, rest []record.Record, in plan.C
 	return s
 }
 
-// FollowingUnknown is the state where the other records could not be looked at.
+// FollowingUnknown returns the state where the other records could not be looked at.
 func (s State) FollowingUnknown(reason string) State {
-	s.Follows = &Follow{Why: "not known: " + reason, Unknown: true}
+	s.Follows = &Follow{Reason: "not known: " + reason, Unknown: true}
 	return s
 }

@@ -99,7 +99,7 @@ func (s State) whyNotRecorded(item string) string {
 	return "it is not recorded"
 }
 
-// Err is why nothing can be forgotten; nil where something can be, and all that is wished.
+// Err returns why nothing can be forgotten; nil where something can be, and all that is wished.
 func (f Forgetting) Err() error {
 	if f.reason != "" {
 		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.Node, f.reason)
@@ -124,7 +124,7 @@ func (f Forgetting) Err() error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// Left is the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
+// Left returns the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
 // stamp distinguishes it from a client's.
 func (f Forgetting) Left(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// KindOf is what an item is.
+// KindOf returns what an item is.
 func KindOf(item string) string {
 	switch {
 	case record.IsTaint(item):
@@ -34,13 +34,13 @@ func SortedItems[V any](sources ...map[string]V) []string {
 	return slices.SortedFunc(maps.Keys(all), CompareItems)
 }
 
-// CompareItems is the order of [SortedItems].
+// CompareItems returns the order of [SortedItems].
 func CompareItems(a, b string) int {
 	order := func(item string) int { return slices.Index([]string{"label", "taint", "annotation"}, KindOf(item)) }
 	return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
 }
 
-// ValueIn is the value of an item; nil: it is not among these.
+// ValueIn returns the value of an item; nil: it is not among these.
 func ValueIn(items map[string]string, item string) *string {
 	if value, ok := items[item]; ok {
 		return &value
@@ -51,7 +51,7 @@ func ValueIn(items map[string]string, item string) *string {
 // maxShown is how much of an annotation's value is shown. No label or taint has a longer one.
 const maxShown = 80
 
-// Shown is a value as all commands show it; an empty one is not none.
+// Shown returns a value as all commands show it; an empty one is not none.
 func Shown(value *string) string {
 	switch {
 	case value == nil:

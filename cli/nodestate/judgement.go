@@ -29,7 +29,7 @@ func (s State) Judge(in plan.Circumstances) Judgement {
 	return Judgement{node.Metadata(s.Recorded(), in.Policy, in.Guarded), in.Policy, stamp.Given}
 }
 
-// Items are what the Node shows, with their values.
+// Items returns what the Node shows, with their values.
 func (j Judgement) Items() map[string]string { return j.Metadata.Items }
 
 // Keeps reports whether an item is kept, and why.
@@ -46,7 +46,7 @@ func (j Judgement) ByRules(item string) bool {
 	return slices.ContainsFunc(j.Metadata.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })
 }
 
-// Setters are the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
+// Setters returns the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
 // may have them. The lists of taints in managedFields do not show which client set one of them.
 func (j Judgement) Setters(item string) []string {
 	managers := j.Metadata.Owners[item]
@@ -74,8 +74,8 @@ func (j Judgement) Unexpected(item string) bool {
 	})
 }
 
-// Why is the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
-func (j Judgement) Why(item string) (keeps bool, reason string) {
+// Explain returns the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
+func (j Judgement) Explain(item string) (keeps bool, reason string) {
 	keeps, reason = j.Keeps(item)
 	if !keeps {
 		return keeps, reason

@@ -40,7 +40,7 @@ func TestWhyALabelIsKeptNamesWhoSetIt(t *testing.T) {
 			if c.restored {
 				s.Node.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.Merge(map[string]string{c.key: "1"}, *s.Record, 0).String()}
 			}
-			keeps, reason := s.Judge(statetest.Under(statetest.Load(t, ""))).Why(c.key)
+			keeps, reason := s.Judge(statetest.Under(statetest.Load(t, ""))).Explain(c.key)
 			assert.Equal(t, c.keeps, keeps)
 			assert.Equal(t, c.reason, reason)
 		})

@@ -14,7 +14,7 @@ const (
 	Forgotten  Presence = "Forgotten"  // neither any more
 )
 
-// Presence is that of the Node and of its record.
+// Presence returns that of the Node and of its record.
 func (s State) Presence(in plan.Circumstances) Presence {
 	switch {
 	case s.Unreadable != nil:

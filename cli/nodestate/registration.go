@@ -43,7 +43,7 @@ func (s State) Registration(in plan.Circumstances) (*admissionv1.AdmissionReques
 	}, nil
 }
 
-// kubeletLabels are the labels that a kubelet brings: those which it has set on the Node, by managedFields.
+// kubeletLabels returns the labels that a kubelet brings: those which it has set on the Node, by managedFields.
 func (s State) kubeletLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: s.Name}
 	if s.Node == nil {

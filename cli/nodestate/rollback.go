@@ -66,7 +66,7 @@ func RollbackTo(s State, number int, in plan.Circumstances) (Rollback, error) {
 	return rollback, nil
 }
 
-// Change is the change of the Node. It is the operator's, so the stamp does not list it.
+// Change returns the change of the Node. It is the operator's, so the stamp does not list it.
 func (r Rollback) Change() plan.Plan {
 	change := plan.Plan{ByClient: true}
 	for _, step := range r.Steps {
@@ -80,7 +80,7 @@ func (r Rollback) Change() plan.Plan {
 	return change
 }
 
-// Changes is how many labels and taints are changed, and how many are not although they should be.
+// Changes returns how many labels and taints are changed, and how many are not although they should be.
 func (r Rollback) Changes() (changed, leftAlone int) {
 	for _, step := range r.Steps {
 		if step.Action == LeftAlone {

@@ -53,7 +53,7 @@ func (s State) Settled(in plan.Circumstances) (first capture.Action, r *record.R
 	return first, r, last
 }
 
-// Written is the record of an existing Node once capture has written it. It is nil if there is nothing to write.
+// Written returns the record of an existing Node once capture has written it. It is nil if there is nothing to write.
 func (s State) Written(in plan.Circumstances) *record.Record {
 	if _, r, _ := s.Settled(in); r != s.Record {
 		return r
@@ -61,13 +61,13 @@ func (s State) Written(in plan.Circumstances) *record.Record {
 	return nil
 }
 
-// ItemsOf is what a record holds; nil holds nothing.
+// ItemsOf returns what a record holds; nil holds nothing.
 func ItemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Record{}).Items() }
 
-// Recorded is the record that was read; an empty one where there is none.
+// Recorded returns the record that was read; an empty one where there is none.
 func (s State) Recorded() record.Record { return ptr.Deref(s.Record, record.Record{}) }
 
-// Machine is the one that the Node is on, or was on when it was last observed.
+// Machine returns the one that the Node is on, or was on when it was last observed.
 func (s State) Machine() record.Machine {
 	if s.Node != nil {
 		return observe.FromNode(s.Node).Machine
@@ -75,7 +75,7 @@ func (s State) Machine() record.Machine {
 	return s.Recorded().Machine
 }
 
-// labels are those of the Node or, of one that is deleted, the recorded ones.
+// labels returns those of the Node or, of one that is deleted, the recorded ones.
 func (s State) labels() labels.Set {
 	if s.Node != nil {
 		return s.Node.Labels
@@ -87,10 +87,10 @@ func (s State) labels() labels.Set {
 // Selected reports whether a label selector selects the Node; one that is deleted by its recorded labels.
 func (s State) Selected(selector labels.Selector) bool { return selector.Matches(s.labels()) }
 
-// RegistersWith is the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
+// RegistersWith returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
 func (s State) RegistersWith() *record.Record { return cmp.Or(s.Record, s.followed) }
 
-// Missing is what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
+// Missing returns what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
 func (s State) Missing(in plan.Circumstances) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
 		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
@@ -100,7 +100,7 @@ func (s State) Missing(in plan.Circumstances) map[string]string {
 	return next.By(plan.Record).Values()
 }
 
-// Waiting is what an operator must accept of the record that the Node followed, or would follow.
+// Waiting returns what an operator must accept of the record that the Node followed, or would follow.
 func (s State) Waiting() map[string]string {
 	if r := s.RegistersWith(); r != nil && r.Quarantined != nil && !r.Isolated() {
 		return r.Quarantined.Items()
@@ -108,7 +108,7 @@ func (s State) Waiting() map[string]string {
 	return nil
 }
 
-// Violations are the rules of governance that the labels of a Node which is there break.
+// Violations returns the rules of governance that the labels of a Node which is there break.
 func (s State) Violations(in plan.Circumstances) []governance.Violation {
 	if s.Node == nil {
 		return nil

@@ -92,7 +92,7 @@ func yesNo(yes bool) string {
 
 func orNone(text string) string { return cmp.Or(text, noValue) }
 
-// Counted is a number of things in words.
+// Counted returns a number of things in words.
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

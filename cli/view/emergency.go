@@ -167,7 +167,7 @@ func unregisteredText(r impact.Reopened) string {
 	return firstOf(r.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (e EmergencyEnd) Document(now time.Time) Document {
 	var d Document
 	d.add("Cluster", e.Cluster)

@@ -120,7 +120,7 @@ func explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.C
 	return e, answer
 }
 
-// violationsText is which rules of governance a Node breaks, as sentences.
+// violationsText returns which rules of governance a Node breaks, as sentences.
 func violationsText(s nodestate.State, in plan.Circumstances) (all []string) {
 	for _, violation := range s.Violations(in) {
 		all = append(all, violation.String()+" ("+string(violation.Mode)+")")
@@ -173,7 +173,7 @@ func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circums
 				registration = "not restored: waits for capture to act on nodekeep accept"
 			}
 		}
-		keeps, reason := judged.Why(item)
+		keeps, reason := judged.Explain(item)
 		explained = append(explained, ExplainedItem{
 			Kind: nodestate.KindOf(item), Item: item, OnNode: nodestate.ValueIn(judged.Items(), item), Remembered: nodestate.ValueIn(remembered, item), Managers: judged.Setters(item),
 			Kept: keeps, Reason: reason, Claims: claimsOf(claims, item), Registration: registration,

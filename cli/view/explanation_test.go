@@ -323,11 +323,11 @@ func TestACellThatHasNothingToSayIsADash(t *testing.T) {
 func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
 	for want, follow := range map[string]*nodestate.Follow{
 		"":                                 nil,
-		"not known: forbidden":             {Why: "not known: forbidden", Unknown: true},
-		"nothing: no record":               {Why: "no record"},
-		"the record of node old: the same": {Node: "old", Why: "the same"},
-		"the record of node old: the same; waits for nodekeep accept then: a, b": {Node: "old", Why: "the same", Waits: []string{"a", "b"}},
-		"taints alone (t:NoSchedule): two records":                               {Why: "two records", Taints: []string{"t:NoSchedule"}},
+		"not known: forbidden":             {Reason: "not known: forbidden", Unknown: true},
+		"nothing: no record":               {Reason: "no record"},
+		"the record of node old: the same": {Node: "old", Reason: "the same"},
+		"the record of node old: the same; waits for nodekeep accept then: a, b": {Node: "old", Reason: "the same", Waits: []string{"a", "b"}},
+		"taints alone (t:NoSchedule): two records":                               {Reason: "two records", Taints: []string{"t:NoSchedule"}},
 	} {
 		assert.Equal(t, want, factsOf(Explanation{Follows: follow})["Follows"])
 	}

@@ -171,20 +171,20 @@ func (c ExplainedCapture) action() string {
 	}
 }
 
-// followsText is what a Node without a record follows.
+// followsText returns what a Node without a record follows.
 func followsText(f *nodestate.Follow) string {
 	switch {
 	case f == nil:
 		return ""
 	case f.Unknown:
-		return f.Why
+		return f.Reason
 	case len(f.Taints) > 0:
-		return "taints alone (" + strings.Join(f.Taints, ", ") + "): " + f.Why
+		return "taints alone (" + strings.Join(f.Taints, ", ") + "): " + f.Reason
 	case f.Node == "":
-		return "nothing: " + f.Why
+		return "nothing: " + f.Reason
 	case len(f.Waits) == 0:
-		return "the record of node " + f.Node + ": " + f.Why
+		return "the record of node " + f.Node + ": " + f.Reason
 	default:
-		return "the record of node " + f.Node + ": " + f.Why + "; waits for nodekeep accept then: " + strings.Join(f.Waits, ", ")
+		return "the record of node " + f.Node + ": " + f.Reason + "; waits for nodekeep accept then: " + strings.Join(f.Waits, ", ")
 	}
 }

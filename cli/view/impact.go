@@ -85,7 +85,7 @@ func (d *Document) addImpact(i impact.Impact) {
 	}
 }
 
-// changeText is a kind of change in words.
+// changeText returns a kind of change in words.
 func changeText(kind impact.ChangeKind) string {
 	return map[impact.ChangeKind]string{
 		impact.Kept:       "kept from now on",
@@ -102,7 +102,7 @@ func changeText(kind impact.ChangeKind) string {
 	}[kind]
 }
 
-// comparedWith is what would be under the other policy, compared with the policy in force.
+// comparedWith returns what would be under the other policy, compared with the policy in force.
 func comparedWith(c impact.Count, outcome string) string {
 	if c.Now == c.Planned {
 		return outcome + ", as under the policy in force"

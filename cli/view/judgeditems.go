@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/nodestate"
 )
 
-// note is why an item is kept or not or, if that may be an error, what to do.
+// note returns why an item is kept or not or, if that may be an error, what to do.
 func note(i impact.JudgedItem) string {
 	subject := "it"
 	if len(i.Managers) > 1 {

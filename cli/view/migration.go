@@ -31,7 +31,7 @@ func (m Migrations) Document(now time.Time) Document {
 	return d
 }
 
-// Document is one of them as text.
+// Document returns one of them as text.
 func (m Migration) Document(time.Time) Document {
 	var d Document
 	d.add("Migration", m.From+" to "+m.To)

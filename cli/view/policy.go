@@ -33,8 +33,8 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// Instead is what is in force where the NodePolicy does not count.
-func Instead(in nodepolicy.InForce) string {
+// Replacement returns what is in force where the NodePolicy does not count.
+func Replacement(in nodepolicy.InForce) string {
 	switch {
 	case in.Spoiled:
 		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedName + ")"

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// inForceWith is the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
+// inForceWith returns the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
 func inForceWith(t *testing.T, spec, status string) nodepolicy.InForce {
 	t.Helper()
 	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`
@@ -43,7 +43,7 @@ func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
 }
 
 func TestASentenceSaysWhatIsInForceInsteadOfTheNodePolicy(t *testing.T) {
-	assert.Equal(t, "none was accepted before, so the default policy is in force", Instead(nodepolicy.InForce{}))
-	assert.Equal(t, "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)", Instead(nodepolicy.InForce{Copy: "before.json"}))
-	assert.Equal(t, "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)", Instead(nodepolicy.InForce{Spoiled: true}))
+	assert.Equal(t, "none was accepted before, so the default policy is in force", Replacement(nodepolicy.InForce{}))
+	assert.Equal(t, "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)", Replacement(nodepolicy.InForce{Copy: "before.json"}))
+	assert.Equal(t, "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)", Replacement(nodepolicy.InForce{Spoiled: true}))
 }

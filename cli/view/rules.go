@@ -119,7 +119,7 @@ func rulesTable(rules []ExplainedRule) *metav1.Table {
 	return table
 }
 
-// claimsOn is what annotations of the Node say that other components set.
+// claimsOn returns what annotations of the Node say that other components set.
 func claimsOn(s nodestate.State) []policy.Claim {
 	if s.Node == nil {
 		return nil

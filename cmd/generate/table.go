@@ -12,7 +12,7 @@ const (
 	tableEnds   = "<!-- end of the table -->"
 )
 
-// withTable is a page with another table of something.
+// withTable returns a page with another table of something.
 func withTable(page []byte, subject, table string) ([]byte, error) {
 	mark := fmt.Sprintf(tableBegins, subject)
 	head, rest, begins := bytes.Cut(page, []byte(mark))

@@ -27,7 +27,7 @@ const (
 
 // build writes an OCI layout with an index of all platforms. For each platform it writes an archive that docker load reads. It writes to said what it
 // has made.
-func (o options) build(said io.Writer) error {
+func (o options) build(out io.Writer) error {
 	tag, err := name.NewTag(o.repository+":"+o.version, name.WithDefaultRegistry(""))
 	if err != nil {
 		return fmt.Errorf("name the image: %w", err)
@@ -62,7 +62,7 @@ func (o options) build(said io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("digest the index: %w", err)
 	}
-	_, err = fmt.Fprintf(said, "%s@%s\n  OCI layout: %s\n  for docker load: %s\n", tag, digest, oci, o.archive("*"))
+	_, err = fmt.Fprintf(out, "%s@%s\n  OCI layout: %s\n  for docker load: %s\n", tag, digest, oci, o.archive("*"))
 	return err
 }
 

@@ -83,12 +83,12 @@ func TestTheSameInputGivesTheSameDigestAndAnyOtherAnother(t *testing.T) {
 		require.NoError(t, err)
 		return d.String()
 	}
-	same := func(*options) {}
-	first := digest(same, "linux/amd64", "linux/arm64")
-	assert.Equal(t, first, digest(same, "linux/amd64", "linux/arm64"))
+	matches := func(*options) {}
+	first := digest(matches, "linux/amd64", "linux/arm64")
+	assert.Equal(t, first, digest(matches, "linux/amd64", "linux/arm64"))
 	assert.NotEqual(t, first, digest(func(o *options) { o.seconds++ }, "linux/amd64", "linux/arm64"))
 	assert.NotEqual(t, first, digest(func(o *options) { o.version = "v1.2.4" }, "linux/amd64", "linux/arm64"))
-	assert.NotEqual(t, first, digest(same, "linux/amd64"))
+	assert.NotEqual(t, first, digest(matches, "linux/amd64"))
 }
 
 func TestAnEarlierBuildIsReplaced(t *testing.T) {

@@ -167,7 +167,7 @@ func gauge(name, help string, read func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 }
 
-// labelled is one gauge of several that a label tells apart.
+// labelled returns one gauge of several that a label tells apart.
 func labelled(name, help, label, value string, read func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, read)
 }

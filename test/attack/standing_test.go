@@ -114,7 +114,7 @@ func TestTheSecurityPageSaysWhatTheStandingAttackersTry(t *testing.T) {
 	documented(t, "docs/security.md", table.String())
 }
 
-// sentences are texts as a paragraph.
+// sentences returns texts as a paragraph.
 func sentences(texts []string) string {
 	var all []string
 	for _, text := range texts {

@@ -77,7 +77,7 @@ func arrangeExamples(t *testing.T, dir string) {
 	arrangeChanges(t)
 }
 
-// documentedExamples are the command lines that the help shows, by command.
+// documentedExamples returns the command lines that the help shows, by command.
 func documentedExamples(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -94,7 +94,7 @@ func documentedExamples(t *testing.T) map[string][]string {
 	return found
 }
 
-// helpOfAll is what each command that the help lists says of itself.
+// helpOfAll returns what each command that the help lists says of itself.
 func helpOfAll(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -82,5 +82,5 @@ func stampLists(node *corev1.Node, key string) bool {
 	return given || brought
 }
 
-// ours are the labels of a Node that scripts are about.
+// ours returns the labels of a Node that scripts are about.
 func ours(node *corev1.Node) map[string]string { return random.Labels(node, allKeys()) }

@@ -45,7 +45,7 @@ func take(ctx context.Context, admin kubernetes.Interface) (picture, error) {
 	return p, nil
 }
 
-// shown is what is there of a Node: its labels, or its record while it is deleted.
+// shown returns what is there of a Node: its labels, or its record while it is deleted.
 func (p picture) shown(name string) map[string]string {
 	if node, exists := p.nodes[name]; exists {
 		return ours(node)

@@ -203,7 +203,7 @@ func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record
 	}
 }
 
-// values are those of an edit as a patch has them.
+// values returns those of an edit as a patch has them.
 func values(edits map[string]answer) map[string]any {
 	labels := map[string]any{}
 	for key, value := range edits {

@@ -81,7 +81,7 @@ func (w *world) forEach(p part, early bool, fn func(n int) error) error {
 			nodes = append(nodes, n)
 		}
 	}
-	return random.Each(nodes, fn)
+	return random.ForEach(nodes, fn)
 }
 
 // playOne does what the part has for one Node, in order.

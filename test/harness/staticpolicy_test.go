@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// example is a file to which docs/operating.md leads.
+// example returns a file to which docs/operating.md leads.
 func example(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "examples", "static-admission", name))

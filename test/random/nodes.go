@@ -22,8 +22,8 @@ const (
 	gateKey  = "nodekeep.dev/restoring"
 )
 
-// Each calls do for every item, some at a time, and returns all errors.
-func Each[T any](items []T, fn func(item T) error) error {
+// ForEach calls do for every item, some at a time, and returns all errors.
+func ForEach[T any](items []T, fn func(item T) error) error {
 	var all errgroup.Group
 	all.SetLimit(parallel)
 	failures := make([]error, len(items))
@@ -47,7 +47,7 @@ func Relabel(ctx context.Context, client kubernetes.Interface, name string, labe
 	return client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
 }
 
-// Labels are those of a Node that a model is about.
+// Labels returns those of a Node that a model is about.
 func Labels(node *corev1.Node, keys []string) map[string]string {
 	labels := map[string]string{}
 	for _, key := range keys {
@@ -63,7 +63,7 @@ func Gated(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == gateKey })
 }
 
-// Nodes are all Nodes, by name, and their versions.
+// Nodes returns all Nodes, by name, and their versions.
 func Nodes(ctx context.Context, client kubernetes.Interface) (nodes map[string]*corev1.Node, versions map[string]string, err error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -42,13 +42,13 @@ func NewRun(t testing.TB, folder string, usual Run, extra ...string) Run {
 	return r
 }
 
-// Seed is that of the environment, or a new one.
+// Seed returns that of the environment, or a new one.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	return Setting(t, seedVariable, rand.Uint64())
 }
 
-// Replay is the command that runs a test again with a seed. It is printed at once, so that it is there also when the run is cut off.
+// Replay returns the command that runs a test again with a seed. It is printed at once, so that it is there also when the run is cut off.
 func Replay(t testing.TB, folder string, seed uint64, extra ...string) string {
 	t.Helper()
 	variables := append([]string{fmt.Sprintf("%s=%d", seedVariable, seed)}, extra...)
@@ -57,7 +57,7 @@ func Replay(t testing.TB, folder string, seed uint64, extra ...string) string {
 	return command
 }
 
-// Setting is a number from the environment, or the usual one.
+// Setting returns a number from the environment, or the usual one.
 func Setting(t testing.TB, variable string, usual uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(variable)

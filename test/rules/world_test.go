@@ -64,7 +64,7 @@ func newWorld(t *testing.T, seed uint64, count int) *world {
 func (w *world) forEach(machines []*machine, fn func(m *machine) error) {
 	w.t.Helper()
 	machines = slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return m.name == witness })
-	require.NoError(w.t, random.Each(machines, func(m *machine) error {
+	require.NoError(w.t, random.ForEach(machines, func(m *machine) error {
 		if err := fn(m); err != nil {
 			return fmt.Errorf("node %s: %w", m.name, err)
 		}
@@ -245,7 +245,7 @@ func (w *world) insist(m *machine) error {
 	return nil
 }
 
-// shown are the labels of a Node that the model is about.
+// shown returns the labels of a Node that the model is about.
 func shown(node *corev1.Node) map[string]string { return random.Labels(node, allKeys()) }
 
 // visible says what is wrong with a state that anybody could see: without the gate it needs these taints, and those of its labels.

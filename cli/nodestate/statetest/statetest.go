@@ -22,13 +22,13 @@ import (
 // Set are labels, or items.
 type Set = map[string]string
 
-// Now is when decisions are made.
+// Now returns when decisions are made.
 func Now() time.Time { return time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC) }
 
-// Under is what decisions depend on under a policy.
+// Under returns what decisions depend on under a policy.
 func Under(p policy.Policy) plan.Circumstances { return plan.Circumstances{Policy: p, Now: Now()} }
 
-// Live is a Node of object "1" with labels and taints ("key:effect").
+// Live returns a Node of object "1" with labels and taints ("key:effect").
 func Live(items Set, change ...func(*corev1.Node)) *corev1.Node {
 	labels, taints := record.Split(items)
 	node := &corev1.Node{
@@ -41,7 +41,7 @@ func Live(items Set, change ...func(*corev1.Node)) *corev1.Node {
 	return node
 }
 
-// Recorded is a record of object "1", observed at version 5.
+// Recorded returns a record of object "1", observed at version 5.
 func Recorded(items Set, change ...func(*record.Record)) *record.Record {
 	r := record.New("n1", record.Object{UID: "1", Version: 5}, items)
 	for _, c := range change {
@@ -72,7 +72,7 @@ func Quarantining(items Set) func(*record.Record) {
 	return func(r *record.Record) { r.Quarantined = Recorded(items) }
 }
 
-// State is that of Node "n1".
+// State returns that of Node "n1".
 func State(node *corev1.Node, r *record.Record) nodestate.State {
 	return nodestate.State{Name: "n1", Node: node, Record: r}
 }
@@ -87,7 +87,7 @@ func Load(t *testing.T, sections string) policy.Policy {
 	return p
 }
 
-// Present is a Node and the record of it.
+// Present returns a Node and the record of it.
 func Present(name string, labels map[string]string, taints ...corev1.Taint) nodestate.State {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1", ResourceVersion: "5", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
 	s := nodestate.State{Name: name, Node: node, Record: Recorded(record.Join(labels, taints))}
@@ -95,14 +95,14 @@ func Present(name string, labels map[string]string, taints ...corev1.Taint) node
 	return s
 }
 
-// Past is the record of a deleted Node.
+// Past returns the record of a deleted Node.
 func Past(name string, base time.Duration, items map[string]string) nodestate.State {
 	s := nodestate.State{Name: name, Record: Recorded(items, GoneSince(base))}
 	s.Record.Node = name
 	return s
 }
 
-// Taint is one of effect NoSchedule.
+// Taint returns one of effect NoSchedule.
 func Taint(key, value string) corev1.Taint {
 	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}
 }
@@ -116,7 +116,7 @@ func RuledBy(rule string, labels Set) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Annotations = policy.AnnotationContent{Labels: derived}.Annotations(0) }
 }
 
-// EntryOf is an entry of managedFields.
+// EntryOf returns an entry of managedFields.
 func EntryOf(manager string, keys ...string) metav1.ManagedFieldsEntry {
 	fields := map[string]string{}
 	for _, key := range keys {

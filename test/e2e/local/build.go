@@ -22,12 +22,12 @@ const (
 	suiteFile      = "e2e.test" // the end-to-end suite
 )
 
-// archive is the file of an image for docker load, whose binaries are in a folder.
+// archive returns the file of an image for docker load, whose binaries are in a folder.
 func archive(dir, folder string) string {
 	return filepath.Join(dir, folder, fmt.Sprintf("nodekeep-%s-%s.tar", runtime.GOOS, runtime.GOARCH))
 }
 
-// built is the folder with what was built.
+// built returns the folder with what was built.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv(isolatedVariable)

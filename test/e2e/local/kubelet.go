@@ -73,10 +73,10 @@ func (k *kubelet) removeDisk(t *testing.T) {
 	require.NoError(t, unmount(k.disk()))
 }
 
-// disk is a folder with all that the container runtime writes, on a file system of its own in memory.
+// disk returns a folder with all that the container runtime writes, on a file system of its own in memory.
 func (k *kubelet) disk() string { return filepath.Join("/run/machine", k.name) }
 
-// network is the kubelet's address, and the range of its pods.
+// network returns the kubelet's address, and the range of its pods.
 func (k *kubelet) network() string { return k.address + "/24" }
 
 // startDevices starts a device plugin that offers count devices of a resource to the newest kubelet. All kubelets of this machine have their sockets

@@ -45,7 +45,7 @@ func (c *cluster) untilPod(t *testing.T, name string, holds func(corev1.PodStatu
 
 func succeeded(status corev1.PodStatus) bool { return status.Phase == corev1.PodSucceeded }
 
-// programs are the processes of nodekeep in pods: their arguments, by their folders in /proc. There are others of that path: those by which the kubelet
+// programs returns the processes of nodekeep in pods: their arguments, by their folders in /proc. There are others of that path: those by which the kubelet
 // probes, and those of sandboxes, which have no arguments.
 func programs(t *testing.T) map[string][]string {
 	t.Helper()

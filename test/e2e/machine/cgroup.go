@@ -55,7 +55,7 @@ func newCgroup() (*cgroup, error) {
 	return c, nil
 }
 
-// currentCgroup is the path of this process's cgroup of version 2.
+// currentCgroup returns the path of this process's cgroup of version 2.
 func currentCgroup() (string, error) {
 	content, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

@@ -80,7 +80,7 @@ func (z *zone) read(path string) error {
 	return json.Unmarshal(content, z)
 }
 
-// answer is the reply to a question, or nil where there is none.
+// answer returns the reply to a question, or nil where there is none.
 func (z zone) answer(question *dns.Msg) *dns.Msg {
 	reply := new(dns.Msg).SetReply(question)
 	reply.Authoritative = true

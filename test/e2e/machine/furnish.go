@@ -60,9 +60,9 @@ func furnish() error {
 }
 
 // bind shows a file or folder at another place too.
-func bind(from, at string) error {
-	if err := unix.Mount(from, at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("mount %s at %s: %w", from, at, err)
+func bind(from, stamp string) error {
+	if err := unix.Mount(from, stamp, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s at %s: %w", from, stamp, err)
 	}
 	return nil
 }

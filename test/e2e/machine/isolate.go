@@ -23,18 +23,18 @@ func isolate(args []string) error {
 	if _, _, err := readIsolate(args); err != nil {
 		return err
 	}
-	own, err := newCgroup()
+	current, err := newCgroup()
 	if err != nil {
 		return err
 	}
-	folder, err := os.Open(own.path)
+	folder, err := os.Open(current.path)
 	if err != nil {
-		return errors.Join(err, own.remove())
+		return errors.Join(err, current.remove())
 	}
 	machine := exec.Command("/proc/self/exe", append([]string{firstName}, args...)...)
 	machine.SysProcAttr = &syscall.SysProcAttr{Cloneflags: isolated, UseCgroupFD: true, CgroupFD: int(folder.Fd())}
 	code, err := passOn(machine)
-	if err := errors.Join(err, folder.Close(), own.remove()); err != nil {
+	if err := errors.Join(err, folder.Close(), current.remove()); err != nil {
 		return err
 	}
 	os.Exit(code)

@@ -38,13 +38,13 @@ func networkUp(further []netip.Prefix) error {
 			return err
 		}
 	}
-	own := netlink.NewRule()
-	own.Family, own.Table, own.Priority = netlink.FAMILY_V4, unix.RT_TABLE_LOCAL, ownPriority
-	if err := netlink.RuleAdd(own); err != nil {
+	current := netlink.NewRule()
+	current.Family, current.Table, current.Priority = netlink.FAMILY_V4, unix.RT_TABLE_LOCAL, ownPriority
+	if err := netlink.RuleAdd(current); err != nil {
 		return fmt.Errorf("add rule for the machine's addresses: %w", err)
 	}
-	own.Priority = 0
-	if err := netlink.RuleDel(own); err != nil {
+	current.Priority = 0
+	if err := netlink.RuleDel(current); err != nil {
 		return fmt.Errorf("remove the first rule for the machine's addresses: %w", err)
 	}
 	return nil

@@ -112,7 +112,7 @@ func configure(folder, socket string, prefix netip.Prefix) (string, error) {
 	return written, nil
 }
 
-// podRange is the upper half of a /24: the addresses of pods. The lower half has the kubelet's.
+// podRange returns the upper half of a /24: the addresses of pods. The lower half has the kubelet's.
 func podRange(prefix netip.Prefix) netip.Prefix {
 	address := prefix.Masked().Addr().As4()
 	address[3] = 128

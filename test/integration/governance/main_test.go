@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// page is the page of outcomes, to which docs/governance.md leads.
+// page returns the page of outcomes, to which docs/governance.md leads.
 func page(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", "outcomes.md"))

@@ -71,12 +71,12 @@ func issue(ctx context.Context, kubeconfig string) error {
 	running := make(chan error)
 	count := 0
 	for name, construct := range controller.Known() {
-		one, err := construct(factory)
+		started, err := construct(factory)
 		if err != nil {
 			return fmt.Errorf("make controller %s: %w", name, err)
 		}
 		count++
-		go func() { running <- one.Run(5, ctx) }()
+		go func() { running <- started.Run(5, ctx) }()
 	}
 	shared, err := factory.Build()
 	if err != nil {

@@ -65,8 +65,8 @@ func readBeta2(text []byte) (says read, err error) {
 	if err := yaml.UnmarshalStrict(text, &check); err != nil {
 		return says, err
 	}
-	for _, one := range check.Spec.Checks.UnhealthyNodeConditions {
-		says.Conditions = append(says.Conditions, unhealthy{string(one.Type), string(one.Status), int(*one.TimeoutSeconds)})
+	for _, condition := range check.Spec.Checks.UnhealthyNodeConditions {
+		says.Conditions = append(says.Conditions, unhealthy{string(condition.Type), string(condition.Status), int(*condition.TimeoutSeconds)})
 	}
 	says.Brake = check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo.String()
 	return says, nil
@@ -77,8 +77,8 @@ func readBeta1(text []byte) (says read, err error) {
 	if err := yaml.UnmarshalStrict(text, &check); err != nil {
 		return says, err
 	}
-	for _, one := range check.Spec.UnhealthyConditions {
-		says.Conditions = append(says.Conditions, unhealthy{string(one.Type), string(one.Status), int(one.Timeout.Seconds())})
+	for _, condition := range check.Spec.UnhealthyConditions {
+		says.Conditions = append(says.Conditions, unhealthy{string(condition.Type), string(condition.Status), int(condition.Timeout.Seconds())})
 	}
 	says.Brake = check.Spec.MaxUnhealthy.String() //nolint:staticcheck // as above
 	return says, nil

@@ -9,18 +9,18 @@ import (
 // mostNews bounds what is remembered of one Node object. A kubelet's reports can make ever new values.
 const mostNews = 200
 
-// Once has something reported of a Node object once. Otherwise each reconcile of the Node would report it again. Any goroutine may call its
+// Notices has something reported of a Node object once. Otherwise each reconcile of the Node would report it again. Any goroutine may call its
 // methods.
-type Once struct {
+type Notices struct {
 	mu       sync.Mutex
 	byObject map[types.UID]map[string]bool
 }
 
-// NewOnce knows of nothing that was reported.
-func NewOnce() *Once { return &Once{byObject: map[types.UID]map[string]bool{}} }
+// NewNotices knows of nothing that was reported.
+func NewNotices() *Notices { return &Notices{byObject: map[types.UID]map[string]bool{}} }
 
 // News reports whether something has not been reported of the Node object yet. From now on it has.
-func (o *Once) News(object types.UID, subject string) bool {
+func (o *Notices) News(object types.UID, subject string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.byObject[object]
@@ -35,22 +35,22 @@ func (o *Once) News(object types.UID, subject string) bool {
 	return true
 }
 
-// Again has something count as not reported.
-func (o *Once) Again(object types.UID, subject string) {
+// Reset has something count as not reported.
+func (o *Notices) Reset(object types.UID, subject string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byObject[object], subject)
 }
 
 // Forget is called when a Node object is deleted.
-func (o *Once) Forget(object types.UID) {
+func (o *Notices) Forget(object types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byObject, object)
 }
 
 // Clear has everything count as not reported, for a change of the policy.
-func (o *Once) Clear() {
+func (o *Notices) Clear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clear(o.byObject)
