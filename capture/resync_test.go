@@ -84,7 +84,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		"Now":       nil, // the same
 		"Follows":   nil, // as for Ambiguous
 		"Ambiguous": nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
-		"Why":       nil, // what explain asks for decides nothing
+		"Trace":     nil, // what explain asks for decides nothing
 		"Reported":  nil, // of a Node in its CREATE
 	}
 	reconciles := func(t *testing.T, change func(w *cluster, r *replica)) {
