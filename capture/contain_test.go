@@ -23,7 +23,7 @@ import (
 // itemsOf returns how many items of all kinds had an outcome.
 func itemsOf(t *testing.T, r *replica, outcome itemOutcome) (total float64) {
 	t.Helper()
-	for kind, outcomes := range itemOutcomes {
+	for kind, outcomes := range itemOutcomes() {
 		if slices.Contains(outcomes, outcome) {
 			total += valueOf(t, r.Metrics.items.WithLabelValues(kind, string(outcome)))
 		}

@@ -47,11 +47,13 @@ const (
 	ruleInvalid  itemOutcome = "rule_invalid" // a rule made a value for it that no label can have
 )
 
-// itemOutcomes are those that items of each kind can have.
-var itemOutcomes = map[string][]itemOutcome{
-	labelKind:      {itemRestored, itemRecorded, itemFlapped, itemRefused, ruleSet, ruleRemoved, ruleDrifted, ruleInvalid},
-	taintKind:      {itemRestored, itemRecorded, itemFlapped, ruleSet, ruleRemoved, ruleDrifted},
-	annotationKind: {itemRestored, itemRecorded, itemFlapped},
+// itemOutcomes returns those that items of each kind can have.
+func itemOutcomes() map[string][]itemOutcome {
+	return map[string][]itemOutcome{
+		labelKind:      {itemRestored, itemRecorded, itemFlapped, itemRefused, ruleSet, ruleRemoved, ruleDrifted, ruleInvalid},
+		taintKind:      {itemRestored, itemRecorded, itemFlapped, ruleSet, ruleRemoved, ruleDrifted},
+		annotationKind: {itemRestored, itemRecorded, itemFlapped},
+	}
 }
 
 // Kinds of items.
@@ -97,7 +99,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, kind := range []string{recordConflict, nodeConflict, failure, panicked} {
 		m.errors.WithLabelValues(kind)
 	}
-	for kind, outcomes := range itemOutcomes {
+	for kind, outcomes := range itemOutcomes() {
 		for _, outcome := range outcomes {
 			m.items.WithLabelValues(kind, string(outcome))
 		}

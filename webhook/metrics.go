@@ -46,11 +46,13 @@ const (
 	ruleWaits   itemOutcome = "rule_deferred" // a rule sets it, and capture does that
 )
 
-// itemOutcomes are those that items of each kind can have.
-var itemOutcomes = map[itemKind][]itemOutcome{
-	labelKind:      {itemRestored, itemDeferred, itemWithheld, itemInvalid, ruleSet, ruleRemoved, ruleWaits},
-	taintKind:      {itemRestored, itemWithheld, itemInvalid, taintAdded, ruleRemoved},
-	annotationKind: {itemRestored, itemWithheld, itemInvalid},
+// itemOutcomes returns those that items of each kind can have.
+func itemOutcomes() map[itemKind][]itemOutcome {
+	return map[itemKind][]itemOutcome{
+		labelKind:      {itemRestored, itemDeferred, itemWithheld, itemInvalid, ruleSet, ruleRemoved, ruleWaits},
+		taintKind:      {itemRestored, itemWithheld, itemInvalid, taintAdded, ruleRemoved},
+		annotationKind: {itemRestored, itemWithheld, itemInvalid},
+	}
 }
 
 // NewMetrics registers the series, each with a first value of 0.
@@ -70,7 +72,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"kind", "outcome"}),
 	}
 	registry.MustRegister(m.duration, m.requests, m.items)
-	for kind, outcomes := range itemOutcomes {
+	for kind, outcomes := range itemOutcomes() {
 		for _, outcome := range outcomes {
 			m.items.WithLabelValues(string(kind), string(outcome))
 		}
