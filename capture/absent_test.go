@@ -26,8 +26,8 @@ func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T
 		return err
 	}
 	deleted := func(n *corev1.Node) {
-		r.observations.went(observe.SlimOf(observe.FromNode(n)))
-		r.observations.hasRecord("n1", w.record())
+		r.observations.observeDeleted(observe.SlimOf(observe.FromNode(n)))
+		r.observations.noteRecord("n1", w.record())
 		r.Enqueue("n1")
 	}
 	deleted(node("b", "20", labels{"k": "v", "edited": "1"}))
@@ -45,7 +45,7 @@ func TestADeletionThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t
 	w := newCluster(t, "", remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
 	r := w.replica()
 	require.Empty(t, r.works())
-	r.observations.went(observe.SlimOf(observe.FromNode(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
+	r.observations.observeDeleted(observe.SlimOf(observe.FromNode(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
 	r.reconciles()
 	require.True(t, r.Knows("n1"), "it may have to be written yet")
 

@@ -20,7 +20,7 @@ import (
 func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	switch {
 	case next.Write == nil && a.keyByKey:
-		return a.change(ctx, next.Step, next.First())
+		return a.change(ctx, next.Step, next.OnlyFirstKey())
 	case next.Write == nil:
 		return a.change(ctx, next.Step, next.Plan)
 	case next.Write.Omitted():
@@ -32,7 +32,7 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 		}
 		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
 			a.standby.Forget(a.node.Name)
-			a.later(a.node.Name, aheadFor)
+			a.requeueAfter(a.node.Name, aheadFor)
 			return postponed, nil
 		}
 	}
@@ -49,8 +49,8 @@ func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (resu
 	case err == nil:
 	case store.SaysGone(err):
 		return finished, nil // the watch will bring its end
-	case apierrors.IsConflict(err) && a.failed != nil:
-		return postponed, a.failed
+	case apierrors.IsConflict(err) && a.writeErr != nil:
+		return postponed, a.writeErr
 	case apierrors.IsConflict(err):
 		a.Metrics.errors.WithLabelValues(nodeConflict).Inc()
 		return a.readNode(ctx)
@@ -60,13 +60,13 @@ func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (resu
 		return retry, fmt.Errorf("patch node %q: %w", a.node.Name, err)
 	}
 	a.reportChange(step, change, a.node)
-	if a.failed != nil && !a.Policy().Gate().Present(a.node.Taints) {
-		return postponed, a.failed // the next try begins with the record as it is
+	if a.writeErr != nil && !a.Policy().Gate().Present(a.node.Taints) {
+		return postponed, a.writeErr // the next try begins with the record as it is
 	}
 	return retry, nil
 }
 
-// patch returns the PATCH itself. It notes the Node as it is then, and what the API server has taken.
+// patch makes the PATCH itself. It notes the Node as it is then, and what the API server has taken.
 func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	body, err := PatchFor(a.node, change)
 	if err != nil {
@@ -76,12 +76,12 @@ func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	node := a.whole(object)
+	node := a.fullNode(object)
 	if node.Fault != nil {
 		return node.Fault
 	}
 	a.node = node
-	a.hasSet(change.Settings())
+	a.noteSettings(change.Settings())
 	if len(change.Owners) > 0 {
 		a.refusals.Accepted(node.UID, plan.ManagedFields)
 	}
@@ -92,8 +92,8 @@ func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	return nil
 }
 
-// hasSet notes what was set on the Node.
-func (a *attempt) hasSet(settings []plan.Setting) {
+// noteSettings notes what was set on the Node.
+func (a *attempt) noteSettings(settings []plan.Setting) {
 	for _, set := range settings {
 		a.fights.Done(a.node.UID, set, a.Now())
 	}
@@ -125,11 +125,11 @@ func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) 
 	}
 	// The only item of a change waits, unless every change of the Node is refused.
 	key := change.Keys()[0]
-	if err := a.patch(ctx, plan.Plan{Edits: change.By(plan.Registration), Stamp: change.Stamp}); err != nil {
+	if err := a.patch(ctx, plan.Plan{Edits: change.WithCause(plan.Registration), Stamp: change.Stamp}); err != nil {
 		return retry, refused
 	}
 	a.refusals.Refused(a.node.UID, key, a.Now())
-	if a.notices.News(a.node.UID, refusedNews(key)) {
+	if a.notices.First(a.node.UID, refusedNews(key)) {
 		a.reportRefused(a.node, key, refused)
 	}
 	return retry, nil
@@ -158,9 +158,9 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 		a.coalescer.Wrote(a.node.Name, a.Now())
 	}
 	prev := a.entry.Record
-	a.entry, a.found, a.live, a.failed = entry, true, true, nil
-	a.observations.hasRecord(a.node.Name, entry.Record)
-	if lag, first := a.observations.stored(a.node.Name); first {
+	a.entry, a.hasRecord, a.entryLive, a.writeErr = entry, true, true, nil
+	a.observations.noteRecord(a.node.Name, entry.Record)
+	if lag, first := a.observations.noteWrite(a.node.Name); first {
 		a.Metrics.lag.Observe(lag.Seconds())
 	}
 	if vanished {
@@ -183,7 +183,7 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 		return retry, err
 	}
 	if lost || live.Version != known.Version {
-		a.later(a.node.Name, followRetry)
+		a.requeueAfter(a.node.Name, followRetry)
 		return postponed, nil
 	}
 	return finished, nil
@@ -199,9 +199,9 @@ func (a *attempt) followed() predecessor {
 		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
 		return predecessor{}
 	}
-	former := predecessorOf(a.node, a.Policy().Keeping(a.Now()).WithEarlier(records), a.observations.look, a.Cluster(), a.Now())
-	if former.late != "" {
-		a.queue.Add(former.late)
+	former := predecessorOf(a.node, a.Policy().Keeping(a.Now()).WithEarlier(records), a.observations.states, a.Cluster(), a.Now())
+	if former.pendingNode != "" {
+		a.queue.Add(former.pendingNode)
 	}
 	return former
 }
@@ -216,32 +216,32 @@ func (a *attempt) vanished() bool {
 // again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
 func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
 	a.reportNearlyFull(*next.Write, a.node)
-	waits := a.event == Present && a.Policy().Gate().Present(a.node.Taints) && a.failed == nil && !a.ending.Load()
+	waits := a.event == Present && a.Policy().Gate().Present(a.node.Taints) && a.writeErr == nil && !a.ending.Load()
 	switch step := next.Step; {
 	case !waits || step != Create && step != Update && step != Adopt:
 		return retry, err
-	case !a.live:
+	case !a.entryLive:
 		return a.readLive(ctx)
 	}
 	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
-	a.failed, a.entry.Record, a.found = err, *next.Write, true
+	a.writeErr, a.entry.Record, a.hasRecord = err, *next.Write, true
 	return retry, nil
 }
 
 func (a *attempt) readLive(ctx context.Context) (result, error) {
-	a.live = true
+	a.entryLive = true
 	a.observations.unsettle(a.node.Name)
 	return retry, a.read(a.Records.GetLive(ctx, a.node.Name))
 }
 
 // read notes the record, or that there is none, and reports that a client took it away.
 func (a *attempt) read(entry store.Entry, err error) error {
-	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	lost := a.observations.reportsLost(a.node.Name) && a.event == Present && a.leading.Load()
-	if a.found {
-		a.observations.hasRecord(a.node.Name, entry.Record)
+	a.entry, a.hasRecord, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
+	lost := a.observations.takeLost(a.node.Name) && a.event == Present && a.leading.Load()
+	if a.hasRecord {
+		a.observations.noteRecord(a.node.Name, entry.Record)
 	} else if a.unreadable {
-		a.observations.cannotRead(a.node.Name)
+		a.observations.noteUnreadable(a.node.Name)
 	}
 	if lost {
 		a.lost = true
@@ -265,7 +265,7 @@ func (a *attempt) readNode(ctx context.Context) (result, error) {
 		return finished, err
 	}
 	a.node = node
-	a.live = false // the client that changed the Node may have written the record before
+	a.entryLive = false // the client that changed the Node may have written the record before
 	return retry, node.Fault
 }
 
@@ -279,11 +279,11 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 	case err != nil:
 		return nil, fmt.Errorf("get node %q: %w", name, err)
 	}
-	return c.whole(node), nil
+	return c.fullNode(node), nil
 }
 
-// whole returns a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
-func (c *Controller) whole(object *corev1.Node) *observe.Node {
+// fullNode returns a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
+func (c *Controller) fullNode(object *corev1.Node) *observe.Node {
 	node := observe.OfKeeping(object, c.Policy().Annotations())
 	node.ManagedFields = object.ManagedFields
 	return node

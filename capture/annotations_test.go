@@ -91,13 +91,13 @@ func TestCaptureRestoresAndCorrectsAnnotations(t *testing.T) {
 	}
 	long := strings.Repeat("x", 5000)
 	r := remembered("a", 5, labels{"@a.io/x": long, "@b.io/x": "not kept"})
-	assert.Equal(t, labels{"@a.io/x": long}, decide(r, node("b", "10", labels{}, gated)).By(plan.Record).Values())
+	assert.Equal(t, labels{"@a.io/x": long}, decide(r, node("b", "10", labels{}, gated)).WithCause(plan.Record).Values())
 
 	stale := stamped(record.Stamp{}.Merge(map[string]string{"@a.io/x": "stale"}, record.Record{}, 0))
 	restored := decide(r, node("b", "10", labels{}, annotated("a.io/x", "stale"), stale))
-	assert.Equal(t, labels{"@a.io/x": long}, restored.By(plan.Correction).Values())
+	assert.Equal(t, labels{"@a.io/x": long}, restored.WithCause(plan.Correction).Values())
 
 	quarantined := *r
 	quarantined.Quarantined = remembered("a", 5, labels{"@a.io/y": "1"})
-	assert.Empty(t, decide(&quarantined, node("b", "10", labels{}, gated)).By(plan.Record).Values())
+	assert.Empty(t, decide(&quarantined, node("b", "10", labels{}, gated)).WithCause(plan.Record).Values())
 }

@@ -54,8 +54,8 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	w := newCluster(t, "")
 	staleNodes(w, all)
 	r := w.leads()
-	assert.Equal(t, all/brake.MostNodes, w.corrected(t, all))
-	assert.Equal(t, all-all/brake.MostNodes, r.brake.Nodes(), "the others wait")
+	assert.Equal(t, all/brake.ShareDivisor, w.corrected(t, all))
+	assert.Equal(t, all-all/brake.ShareDivisor, r.brake.HeldNodes(), "the others wait")
 	out := 0
 	for _, reason := range r.reported() {
 		if reason == brake.ChangesHeld {
@@ -66,18 +66,18 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 
 	second := w.leader(func(o *Options) { o.Client = r.Client })
 	require.Empty(t, second.works(), "another process does not begin anew")
-	assert.Equal(t, all/brake.MostNodes, w.corrected(t, all))
+	assert.Equal(t, all/brake.ShareDivisor, w.corrected(t, all))
 	w.passes(brake.Window + time.Minute)
 	second.enqueueAll()
 	second.reconciles()
-	assert.Equal(t, 2*all/brake.MostNodes, w.corrected(t, all), "the next hour")
+	assert.Equal(t, 2*all/brake.ShareDivisor, w.corrected(t, all), "the next hour")
 
 	second.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
 	w.passes(2 * brake.RetryInterval)
 	second.enqueueAll()
 	second.reconciles()
 	assert.Equal(t, all, w.corrected(t, all), "an operator has accepted it")
-	assert.Zero(t, second.brake.Nodes())
+	assert.Zero(t, second.brake.HeldNodes())
 }
 
 func TestANodeThatHasJustRegisteredIsCorrectedAtOnce(t *testing.T) {

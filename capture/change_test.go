@@ -68,7 +68,7 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := c.change.Drop(func(set plan.Setting) bool { return c.paused[set] })
+			got, _ := c.change.WithoutSettings(func(set plan.Setting) bool { return c.paused[set] })
 			assert.Equal(t, c.step, stepFor(got))
 			assert.Equal(t, outcomeOf(Action{Plan: c.want}), outcomeOf(Action{Plan: got}))
 			assert.Equal(t, policy.Shown(c.want.Derived), policy.Shown(got.Derived))
@@ -93,11 +93,11 @@ func TestTheFirstKeyOfAChangeIsMadeAlone(t *testing.T) {
 	change := plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"b": "1", "c": "1"}), plan.Set(plan.Correction, labels{"d": "1"}), plan.Remove(plan.Correction, "a"), plan.SetTaints(plan.Registration, false, taints("verify:NoSchedule")...), plan.Lift(gate), plan.SetTaints(plan.Derivation, false, taints("x:NoSchedule")...))}
 	var keys [][]string
 	for len(change.Keys()) > 0 {
-		first := change.First()
+		first := change.OnlyFirstKey()
 		keys = append(keys, first.Keys())
 		assert.False(t, first.LiftsGate() || first.ListsTaints(), "the gate stays, and no rule is followed")
 		assert.Equal(t, first.HasCause(plan.Record), first.HasCause(plan.Registration), "registration taints are added with the first label")
-		change, _ = change.Drop(func(set plan.Setting) bool { return set.Item == first.Keys()[0] })
+		change, _ = change.WithoutSettings(func(set plan.Setting) bool { return set.Item == first.Keys()[0] })
 	}
 	assert.Equal(t, [][]string{{"a"}, {"b"}, {"c"}, {"d"}}, keys)
 }
@@ -119,11 +119,11 @@ func TestOnlyChangesOfLiveNodesWithoutAGateAreRecordedTogether(t *testing.T) {
 		"nothing":                              {remembered("a", 10, labels{"rack": "r1"}), node("a", "11", labels{"rack": "r1"}), Present, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{Controller: &Controller{Options: Options{Policy: policy.Default}}, node: observe.FromNode(c.node), event: c.event, found: c.record != nil}
+			a := &attempt{Controller: &Controller{Options: Options{Policy: policy.Default}}, node: observe.FromNode(c.node), event: c.event, hasRecord: c.record != nil}
 			if c.record != nil {
 				a.entry.Record = *c.record
 			}
-			next := Decide(a.entry, a.found, a.node, a.event, plan.Circumstances{Policy: policy.Default(), Guarded: true, Now: now})
+			next := Decide(a.entry, a.hasRecord, a.node, a.event, plan.Circumstances{Policy: policy.Default(), Guarded: true, Now: now})
 			assert.Equal(t, c.want, a.coalesces(next))
 		})
 	}

@@ -259,7 +259,7 @@ func (c *cluster) deleteNode(name string) {
 	delete(c.nodes, name)
 	c.mu.Unlock()
 	for _, r := range c.listening() {
-		r.observations.went(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
+		r.observations.observeDeleted(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
 		r.Enqueue(name)
 	}
 }
@@ -330,7 +330,7 @@ func (c *cluster) listening() []*replica {
 }
 
 func (r *replica) receives(n *corev1.Node) {
-	if r.observations.lives(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
+	if r.observations.observeLive(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
 		r.Enqueue(n.Name)
 	}
 }
@@ -340,7 +340,7 @@ func (r *replica) works() map[string]error {
 	failed := map[string]error{}
 	for r.queue.Len() > 0 {
 		name, _ := r.queue.Get()
-		if err := r.withTimeout(r.cluster.t.Context(), name); err != nil {
+		if err := r.reconcileOne(r.cluster.t.Context(), name); err != nil {
 			failed[name] = err
 		}
 		r.queue.Done(name)

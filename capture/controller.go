@@ -110,7 +110,7 @@ type Controller struct {
 	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
 	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
 	leading      atomic.Bool
-	ending       atomic.Bool // see [Controller.end]
+	ending       atomic.Bool // see [Controller.drain]
 }
 
 // How long a Node that could not be reconciled waits before the next try.
@@ -193,10 +193,10 @@ func (c *Controller) EnqueueAll() {
 	c.notices.Clear()
 	c.fights.Clear()
 	c.observations.countBy(c.Policy().Governance().Settings().Keys)
-	c.rollout.Look()
+	c.rollout.Trigger()
 	signal(c.devices.newPolicy)
 	signal(c.features.newPolicy)
-	c.inventories.Look()
+	c.inventories.Trigger()
 	c.enqueueAll()
 }
 
@@ -238,8 +238,8 @@ func (c *Controller) Exclusive(node string) (release func()) {
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
-	c.rollout.Look()
-	c.inventories.Look()
+	c.rollout.Trigger()
+	c.inventories.Trigger()
 	c.enqueueAll()
 	if err := c.Object.Err(); err != nil {
 		c.ReportPolicy(err) // there was no leader to say it, or it has ended since
@@ -271,22 +271,22 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 		round := uint32(0)
 		done.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.resync(round); round++ }, c.Resync) })
 	}
-	done.Go(func() { wait.UntilWithContext(ctx, c.takeOver, standbyInterval) })
+	done.Go(func() { wait.UntilWithContext(ctx, c.queueLate, standbyInterval) })
 	for range c.Workers {
 		done.Go(func() { c.work(working) })
 	}
 	<-ctx.Done()
 	c.ending.Store(true)
 	defer time.AfterFunc(endWithin, stop).Stop()
-	c.end(working)
+	c.drain(working)
 	return nil
 }
 
 // standbyInterval is how often a replica that does not lead looks for what is overdue.
 const standbyInterval = 250 * time.Millisecond
 
-// takeOver has what is overdue worked on.
-func (c *Controller) takeOver(context.Context) {
+// queueLate has what is overdue worked on.
+func (c *Controller) queueLate(context.Context) {
 	for _, node := range c.standby.Late(c.Now()) {
 		c.queue.Add(node)
 	}
@@ -302,7 +302,7 @@ func (c *Controller) work(ctx context.Context) {
 			c.queue.Done(node)
 			continue
 		}
-		if err := c.withTimeout(ctx, node); err != nil && ctx.Err() == nil {
+		if err := c.reconcileOne(ctx, node); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)
 			c.Metrics.errors.WithLabelValues(failure).Inc()
 			c.queue.AddRateLimited(node)
@@ -313,20 +313,20 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// withTimeout works on one name, and notes for the metrics how that left it.
-func (c *Controller) withTimeout(ctx context.Context, name string) error {
+// reconcileOne works on one name, and notes for the metrics how that left it.
+func (c *Controller) reconcileOne(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	defer c.Exclusive(name)()
 	c.observations.start(name)
-	var by inputs
+	var used inputs
 	done := false
 	err := c.Contained("reconcile node", name, func() (err error) {
-		by = c.inputsOf(name) // before the work: what changes meanwhile counts as changed
+		used = c.inputsOf(name) // before the work: what changes meanwhile counts as changed
 		done, err = c.reconcile(ctx, name)
 		return err
 	})
-	c.observations.finish(name, done, by)
+	c.observations.finish(name, done, used)
 	return err
 }
 

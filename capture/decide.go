@@ -67,13 +67,13 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
 		return accepted
 	}
-	prev, transition := node.Transition(prev, in.Policy, stored(in.Now))
-	if transition == policy.Begins && in.Follows != nil {
-		prev = in.Follows.Replace(prev)
+	prev, transition := node.Transition(prev, in.Policy, recordTime(in.Now))
+	if transition == policy.Begins && in.Predecessor != nil {
+		prev = in.Predecessor.Replace(prev)
 	}
 	o := node.Observation(prev, in.Policy, in.Guarded)
 	if event == Deleted {
-		o.Final, o.DeletedAt = true, stored(in.Now)
+		o.Final, o.DeletedAt = true, recordTime(in.Now)
 	}
 	if (!found || transition == policy.Begins) && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
 		o.Stamp.Followed = prev.Followed
@@ -130,7 +130,7 @@ func openingOf(p policy.Policy, node *observe.Node, event Event) (opening Action
 // accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
 // quarantine is one, too.
 func accept(r record.Record, side store.Side, live record.Object, in plan.Circumstances) (action Action, decided bool) {
-	released, ok := in.Policy.Releases(r, stored(in.Now))
+	released, ok := in.Policy.Releases(r, recordTime(in.Now))
 	switch {
 	case r.Quarantined == nil:
 		return Action{}, false
@@ -197,7 +197,7 @@ func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 	}
 	switch {
 	case found && gone.DeletedAt.IsZero():
-		gone.DeletedAt = stored(in.Now)
+		gone.DeletedAt = recordTime(in.Now)
 		return Action{Step: MarkGone, Write: &gone}
 	case renamed:
 		return Action{Step: Rename, Write: &gone}
@@ -208,41 +208,41 @@ func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 
 // predecessor is what there is of the machine of a Node under other names.
 type predecessor struct {
-	record record.Record // what the Node begins with
-	late   string        // a Node that does not exist, whose last state or deletion is still to be recorded; empty: there is none
+	record      record.Record // what the Node begins with
+	pendingNode string        // a Node that does not exist, whose last state or deletion is still to be recorded; empty: there is none
 	// nothing can be followed but taints: several Nodes have the machine, or one that exists, is quarantined, or was followed
-	several []string
+	candidates []string
 }
 
 // predecessorOf finds what the machine of a Node had under another name. It is pure: look is what was observed of a Node.
 func predecessorOf(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string, now time.Time) predecessor {
-	old, unique, several := record.Predecessor(node.Name, node.Machine, records)
+	old, unique, candidates := record.Predecessor(node.Name, node.Machine, records)
 	if prev := old; unique {
-		several = []string{old.Node}
+		candidates = []string{old.Node}
 		if old, _ = old.Rebase(cluster, math.MaxUint64); node.Version < old.Newest().Version {
-			several = append(several, node.Name) // the two existed at once, so that these are two machines
+			candidates = append(candidates, node.Name) // the two existed at once, so that these are two machines
 		}
 		for _, r := range records { // one that does not say so yet may be of a Node that has registered again
 			_, live := look(r.Node)
-			if r.Node != several[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(prev) {
-				several = append(several, r.Node)
+			if r.Node != candidates[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(prev) {
+				candidates = append(candidates, r.Node)
 			}
 		}
 	}
-	if len(several) == 1 {
-		switch gone, live := look(several[0]); {
+	if len(candidates) == 1 {
+		switch gone, live := look(candidates[0]); {
 		case unique && record.Superseded(old, records), unique && live == nil && len(gone) == 0:
 			return predecessor{record: observe.Follow(old, node.Name, node.Machine, now)}
-		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == several[0] && r.Isolated() }):
-			return predecessor{late: several[0]}
+		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == candidates[0] && r.Isolated() }):
+			return predecessor{pendingNode: candidates[0]}
 		}
 	}
 	tainted, names := taintedBefore(node, records, look, cluster)
-	if several = append(several, names...); len(several) == 0 {
+	if candidates = append(candidates, names...); len(candidates) == 0 {
 		return predecessor{}
 	}
-	slices.Sort(several)
-	return predecessor{record: tainted, several: slices.Compact(several)}
+	slices.Sort(candidates)
+	return predecessor{record: tainted, candidates: slices.Compact(candidates)}
 }
 
 // taintedBefore returns the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
@@ -258,8 +258,8 @@ func taintedBefore(node *observe.Node, records []record.Record, look func(name s
 	return record.Tainted(node.Name, node.Machine, older)
 }
 
-// stored returns a time as records have it: whole seconds, UTC.
-func stored(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
+// recordTime returns a time as records have it: whole seconds, UTC.
+func recordTime(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // soonest returns the shortest of waits; 0 is none.
 func soonest(waits ...time.Duration) (soonest time.Duration) {

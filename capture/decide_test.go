@@ -63,11 +63,11 @@ func (d decision) decide(t *testing.T, instant time.Time) Action {
 }
 
 func outcomeOf(a Action) outcome {
-	corrected := a.By(plan.Correction)
-	derived := a.By(plan.Derivation)
+	corrected := a.WithCause(plan.Correction)
+	derived := a.WithCause(plan.Derivation)
 	got := outcome{
-		step: a.Step, give: a.By(plan.Record).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(),
-		put: policy.Shown(derived.Taints(false)), take: policy.Shown(derived.Taints(true)), register: policy.Shown(a.By(plan.Registration).Taints(false)), taken: policy.Shown(a.Foreign),
+		step: a.Step, give: a.WithCause(plan.Record).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(),
+		put: policy.Shown(derived.Taints(false)), take: policy.Shown(derived.Taints(true)), register: policy.Shown(a.WithCause(plan.Registration).Taints(false)), taken: policy.Shown(a.Foreign),
 	}
 	if a.Write != nil {
 		got.remembers, got.object, got.deleted = a.Write.Items(), a.Write.Newest().UID, !a.Write.DeletedAt.IsZero()

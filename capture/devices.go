@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deviceKind returns ResourceSlices, in which drivers publish the devices of Nodes.
+// deviceKind returns the kind of ResourceSlices, in which drivers publish the devices of Nodes.
 func deviceKind() kind[classify.Drivers, observe.Devices] {
 	return kind[classify.Drivers, observe.Devices]{
 		resource: "resourceslices of resource.k8s.io/v1",
@@ -25,14 +25,14 @@ func deviceKind() kind[classify.Drivers, observe.Devices] {
 			return nil
 		},
 		unreadable: func(object any) publication { return observe.UnreadableSlice(object.(*resourcev1.ResourceSlice)) },
-		facts:      func(objects []any) observe.Devices { return observe.DevicesOf(typed[*observe.Slice](objects)) },
+		facts:      func(objects []any) observe.Devices { return observe.DevicesOf(castAll[*observe.Slice](objects)) },
 		report:     (*Controller).reportDevices,
 	}
 }
 
 // reportDevices reports once why rules about devices decide nothing.
 func (c *Controller) reportDevices(err error) {
-	log, event := c.devices.news(err, c.leading.Load())
+	log, event := c.devices.shouldReport(err, c.leading.Load())
 	if log {
 		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}

@@ -107,7 +107,7 @@ func TestTheGateIsLiftedBeforeAllElseInAnEmergency(t *testing.T) {
 	action := Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), Present, in)
 	assert.Equal(t, Lift, action.Step)
 	assert.Nil(t, action.Write)
-	assert.Empty(t, action.By(plan.Record).Values(), "labels come with the next change: the API server may refuse one")
+	assert.Empty(t, action.WithCause(plan.Record).Values(), "labels come with the next change: the API server may refuse one")
 	assert.True(t, action.ByClient, "as an operator lifts it")
 	require.True(t, action.LiftsGate())
 

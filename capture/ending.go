@@ -16,8 +16,8 @@ const (
 	endRetry  = 250 * time.Millisecond
 )
 
-// end records what waits, until ctx is done. It writes records and changes no Node: another process does the rest.
-func (c *Controller) end(ctx context.Context) {
+// drain records what waits, until ctx is done. It writes records and changes no Node: another process does the rest.
+func (c *Controller) drain(ctx context.Context) {
 	waiting := c.observations.waiting()
 	if len(waiting) == 0 {
 		return
@@ -41,7 +41,7 @@ func (c *Controller) recordAll(ctx context.Context, nodes []string) (left []stri
 		failed[name] = true
 	}
 	workqueue.ParallelizeUntil(ctx, max(c.Workers, 1), len(nodes), func(i int) {
-		err := c.withTimeout(ctx, nodes[i])
+		err := c.reconcileOne(ctx, nodes[i])
 		mu.Lock()
 		defer mu.Unlock()
 		if failed[nodes[i]] = err != nil; err != nil {

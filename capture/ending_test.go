@@ -16,7 +16,7 @@ import (
 // ends has a replica record what waits, as it does on SIGTERM.
 func (r *replica) ends(ctx context.Context) {
 	r.ending.Store(true)
-	r.end(ctx)
+	r.drain(ctx)
 }
 
 func TestACaptureThatEndsFirstRecordsWhatItHasObserved(t *testing.T) {

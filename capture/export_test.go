@@ -79,7 +79,7 @@ func (p *Process) Resync() { p.enqueueAll() }
 
 // Pending returns the states of a name that the next reconcile works on.
 func (p *Process) Pending(name string) (pending []PendingState) {
-	gone, live := p.observations.look(name)
+	gone, live := p.observations.states(name)
 	for _, node := range gone {
 		pending = append(pending, PendingState{node.UID, node.ResourceVersion, true})
 	}
@@ -94,7 +94,7 @@ func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
 	delete(p.queue.ready, name)
 	acts := p.Leads()
 	p.queue.waits = false
-	if err := p.withTimeout(ctx, name); err != nil {
+	if err := p.reconcileOne(ctx, name); err != nil {
 		p.queue.later[name] = true
 		return false
 	}
@@ -109,7 +109,7 @@ func (p *Process) End() (waiting []string) {
 
 // WronglySkipped says what is to be done for a Node that a resync would not queue; empty if there is no such thing.
 func (p *Process) WronglySkipped(name string) Step {
-	_, live := p.observations.look(name)
+	_, live := p.observations.states(name)
 	if live == nil || !p.observations.settledBy(name, p.inputsOf(name)) {
 		return ""
 	}

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// featureKind returns NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+// featureKind returns the kind of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
 func featureKind() kind[classify.Features, observe.Features] {
 	return kind[classify.Features, observe.Features]{
 		resource: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",
@@ -34,14 +34,16 @@ func featureKind() kind[classify.Features, observe.Features] {
 		unreadable: func(object any) publication {
 			return observe.UnreadableNodeFeature(object.(*unstructured.Unstructured))
 		},
-		facts:  func(objects []any) observe.Features { return observe.FeaturesOf(typed[*observe.NodeFeature](objects)) },
+		facts: func(objects []any) observe.Features {
+			return observe.FeaturesOf(castAll[*observe.NodeFeature](objects))
+		},
 		report: (*Controller).reportFeatures,
 	}
 }
 
 // reportFeatures reports once why rules about features decide nothing. That NFD is not installed is no error.
 func (c *Controller) reportFeatures(err error) {
-	log, event := c.features.news(err, c.leading.Load())
+	log, event := c.features.shouldReport(err, c.leading.Load())
 	switch {
 	case apierrors.IsNotFound(err) && log:
 		c.Logger.Info("rules look at features of node feature discovery, which is not installed; until it is, these rules decide nothing")

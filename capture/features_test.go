@@ -183,7 +183,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 				n := w.node().DeepCopy()
 				n.Name, n.UID, n.ResourceVersion = fmt.Sprintf("other-%d", i), types.UID(fmt.Sprintf("o%d", i)), "10"
 				n.Labels = labels{"tier": "slow"}
-				w.leader.observations.lives(observe.SlimOf(observe.FromNode(n)))
+				w.leader.observations.observeLive(observe.SlimOf(observe.FromNode(n)))
 			}
 			assert.True(t, w.leader.holds(w.leader.Policy()), "what they change is known only now")
 			judge.Check(t.Context())

@@ -218,11 +218,11 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 			}
 			if c.state != nil {
 				slim := observe.SlimOf(observe.FromNode(c.state))
-				r.observations.lives(slim)
-				r.observations.went(slim)
+				r.observations.observeLive(slim)
+				r.observations.observeDeleted(slim)
 			}
 			w.register(node("a", "20", nil, gated, machine(machineA)))
-			require.NoError(t, r.withTimeout(t.Context(), "n1"))
+			require.NoError(t, r.reconcileOne(t.Context(), "n1"))
 			assert.Empty(t, r.wrote(), "neither a record without what it follows, nor the gate lifted")
 			require.Empty(t, r.works()) // the old Node's turn
 			r.Enqueue("n1")             // as a second later
@@ -253,7 +253,7 @@ func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
 	}
 	var workers sync.WaitGroup
 	for _, name := range []string{"n1", "n2"} {
-		workers.Go(func() { assert.NoError(t, r.withTimeout(context.WithoutCancel(t.Context()), name)) })
+		workers.Go(func() { assert.NoError(t, r.reconcileOne(context.WithoutCancel(t.Context()), name)) })
 	}
 	workers.Wait()
 	require.Empty(t, r.works())

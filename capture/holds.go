@@ -11,26 +11,26 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// take takes a step if nothing holds it now: another replica, a busy Node, a fight, the pace of new rules, or the brake.
-func (a *attempt) take(ctx context.Context, next Action) (result, error) {
+// actIfAllowed takes a step if nothing holds it now: another replica, a busy Node, a fight, the pace of new rules, or the brake.
+func (a *attempt) actIfAllowed(ctx context.Context, next Action) (result, error) {
 	if !a.mayAct(next) {
 		return postponed, nil
 	}
 	if a.coalesces(next) {
 		if wait := a.coalescer.Wait(a.node.Name, a.Now()); wait > 0 {
-			a.later(a.node.Name, wait)
+			a.requeueAfter(a.node.Name, wait)
 			return postponed, nil
 		}
 	}
 	if next = a.withoutPaused(next); a.idle(next) {
 		return finished, nil
 	}
-	if !a.turn && next.needsTurn() {
+	if !a.hadTurn && next.needsTurn() {
 		if wait := a.labelPace.Wait(a.node.Name, a.Now()); wait > 0 {
-			a.later(a.node.Name, wait)
+			a.requeueAfter(a.node.Name, wait)
 			return postponed, nil
 		}
-		a.turn = true // the live read before the PATCH comes round to here again
+		a.hadTurn = true // the live read before the PATCH comes round to here again
 	}
 	next, err := a.withoutCorrections(ctx, next)
 	switch {
@@ -40,7 +40,7 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 		return postponed, nil
 	case next.Step == NoStep:
 		return a.act(ctx, Action{Step: Update, Write: &a.entry.Record})
-	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
+	case next.Write == nil && !a.entryLive: // never change a Node on the cache's word alone
 		return a.readLive(ctx)
 	}
 	return a.act(ctx, next)
@@ -52,32 +52,32 @@ func (a *attempt) mayAct(next Action) bool {
 	switch {
 	case a.ending.Load():
 		return next.Write != nil
-	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
+	case a.event == Deleted && next.Write != nil && decisionsDiffer(a.entry.Record, *next.Write):
 		return true
 	}
 	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holds(a.Policy()) && next.Step == ApplyRules {
 		a.standby.Forget(a.node.Name) // the leader has put other rules in force
 		return false
 	}
-	if a.acts = a.acts || a.leading.Load(); !a.acts {
-		if a.acts = a.standby.Wait(a.node.Name, a.entry.Version, next.Settings(), a.Now()); a.acts {
+	if a.mayWrite = a.mayWrite || a.leading.Load(); !a.mayWrite {
+		if a.mayWrite = a.standby.ShouldAct(a.node.Name, a.entry.Version, next.Settings(), a.Now()); a.mayWrite {
 			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
 		}
 	}
-	return a.acts
+	return a.mayWrite
 }
 
-// edits reports whether a client's decision is in one record and not in the other.
-func edits(prev, next record.Record) bool {
+// decisionsDiffer reports whether a client's decision is in one record and not in the other.
+func decisionsDiffer(prev, next record.Record) bool {
 	return !maps.Equal(prev.Items(), next.Items()) ||
-		!slices.EqualFunc(prev.Earlier, next.Earlier, func(old, current record.Record) bool { return !edits(old, current) }) ||
-		prev.Quarantined != nil && next.Quarantined != nil && edits(*prev.Quarantined, *next.Quarantined)
+		!slices.EqualFunc(prev.Earlier, next.Earlier, func(old, current record.Record) bool { return !decisionsDiffer(old, current) }) ||
+		prev.Quarantined != nil && next.Quarantined != nil && decisionsDiffer(*prev.Quarantined, *next.Quarantined)
 }
 
 // coalesces reports whether an action records a change of a live Node that nothing waits for. A gate, a registration and a deletion never
 // wait.
 func (a *attempt) coalesces(next Action) bool {
-	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
+	return a.event == Present && next.Step == Update && a.hasRecord && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
 		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().Present(a.node.Taints)
 }
 
@@ -95,10 +95,10 @@ func (a *attempt) withoutPaused(next Action) Action {
 		}
 		if wait > 0 {
 			paused[set] = true
-			a.later(a.node.Name, wait)
+			a.requeueAfter(a.node.Name, wait)
 		}
 	}
-	rest, _ := next.Drop(func(set plan.Setting) bool { return paused[set] })
+	rest, _ := next.WithoutSettings(func(set plan.Setting) bool { return paused[set] })
 	return actionOf(rest)
 }
 
@@ -114,23 +114,23 @@ func (next Action) needsTurn() bool {
 // withoutCorrections returns the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for
 // when they may not be held any more.
 func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, error) {
-	held := next.By(plan.Correction)
-	if next.Write != nil || !a.live || a.corrected || len(held) == 0 {
+	held := next.WithCause(plan.Correction)
+	if next.Write != nil || !a.entryLive || a.corrected || len(held) == 0 {
 		return next, nil
 	}
 	allowed, err := a.brake.MayCorrect(ctx, a.node.Name, a.node.CreationTimestamp.Time)
 	if a.corrected = allowed; allowed || err != nil {
 		return next, err
 	}
-	a.later(a.node.Name, brake.RetryInterval)
-	rest, _ := next.Drop(func(set plan.Setting) bool {
+	a.requeueAfter(a.node.Name, brake.RetryInterval)
+	rest, _ := next.WithoutSettings(func(set plan.Setting) bool {
 		return slices.ContainsFunc(held, func(edit plan.Edit) bool { return edit.Item == set.Item })
 	})
 	return actionOf(rest), nil
 }
 
-// later has a Node reconciled again after a time. Until then, each resync queues it, too.
-func (c *Controller) later(name string, wait time.Duration) {
+// requeueAfter has a Node reconciled again after a time. Until then, each resync queues it, too.
+func (c *Controller) requeueAfter(name string, wait time.Duration) {
 	c.observations.unsettle(name)
 	c.queue.AddAfter(name, wait)
 }

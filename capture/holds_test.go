@@ -96,7 +96,7 @@ func TestAStandbyWritesNothingWhileTheLeaderIsBusy(t *testing.T) {
 	for range nodes / perSecond {
 		for range perSecond {
 			name, _ := leader.queue.Get()
-			require.NoError(t, leader.withTimeout(t.Context(), name))
+			require.NoError(t, leader.reconcileOne(t.Context(), name))
 			leader.queue.Done(name)
 		}
 		w.passes(time.Second)
@@ -119,7 +119,7 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 	work := func(r *replica, times int) {
 		for range times {
 			name, _ := r.queue.Get()
-			require.NoError(t, r.withTimeout(t.Context(), name))
+			require.NoError(t, r.reconcileOne(t.Context(), name))
 			r.queue.Done(name)
 		}
 	}

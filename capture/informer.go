@@ -43,9 +43,9 @@ func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node, keep p
 
 // feed adds the watch's events to the observations, in order. It calls changed with the names of Nodes that have something to reconcile. If
 // an event of a Node cannot be added, it calls panicked with the Node's name.
-func feed(informer cache.SharedIndexInformer, to *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
+func feed(informer cache.SharedIndexInformer, dest *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
 	lives := func(object any) {
-		if node, ok := object.(*observe.Slim); ok && to.lives(node) {
+		if node, ok := object.(*observe.Slim); ok && dest.observeLive(node) {
 			changed(node.Name())
 		}
 	}
@@ -57,7 +57,7 @@ func feed(informer cache.SharedIndexInformer, to *observations, changed func(nod
 				object = tombstone.Obj
 			}
 			if node, ok := object.(*observe.Slim); ok {
-				to.went(node)
+				dest.observeDeleted(node)
 				changed(node.Name())
 			}
 		},

@@ -277,7 +277,7 @@ func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 	registered := observe.FromNode(node("b", "10", nil, gated))
 	for held, restored := range map[bool]string{true: "gold", false: ""} {
 		action := Decide(entry, true, registered, Present, plan.Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
-		assert.Equal(t, restored, action.By(plan.Record).Values()["tier"], "held: %v", held)
+		assert.Equal(t, restored, action.WithCause(plan.Record).Values()["tier"], "held: %v", held)
 	}
 }
 
@@ -302,20 +302,20 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 		alters bool
 		drifts []string
 	}{
-		"a label that is added":                               {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"rack": "r1"}), Listed: listed}},
-		"a label that is removed":                             {ruled: plan.Plan{Edits: plan.Remove(plan.EndedRule, "tier"), Listed: listed}, alters: true},
-		"another value":                                       {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), Listed: listed}, alters: true},
-		"another value than a client has given it":            {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"mine": "2"}), Listed: listed}, alters: true},
-		"the same value again: another client had changed it": {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "gold"}), Listed: listed}, drifts: []string{"tier"}},
-		"back to what an operator gave it":                    {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), Listed: listed}, alters: true},
+		"a label that is added":                               {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"rack": "r1"}), LabelsBefore: listed}},
+		"a label that is removed":                             {ruled: plan.Plan{Edits: plan.Remove(plan.EndedRule, "tier"), LabelsBefore: listed}, alters: true},
+		"another value":                                       {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), LabelsBefore: listed}, alters: true},
+		"another value than a client has given it":            {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"mine": "2"}), LabelsBefore: listed}, alters: true},
+		"the same value again: another client had changed it": {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "gold"}), LabelsBefore: listed}, drifts: []string{"tier"}},
+		"back to what an operator gave it":                    {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), LabelsBefore: listed}, alters: true},
 		"a label that is held for a while from now on": {
-			ruled:  plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, Listed: listed, WriteLabelList: true},
+			ruled:  plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, LabelsBefore: listed, WriteLabelList: true},
 			alters: true,
 		},
 		"a label that was held before": {
-			ruled: plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}},
+			ruled: plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, LabelsBefore: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}},
 		},
-		"the annotation only": {ruled: plan.Plan{WriteLabelList: true, Listed: listed}},
+		"the annotation only": {ruled: plan.Plan{WriteLabelList: true, LabelsBefore: listed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.alters, c.ruled.AltersLabels(labels{"tier": "gold", "mine": "1"}))
@@ -345,7 +345,7 @@ func TestNewRulesAreHeldWhereTheyReplaceWhatOperatorsHaveSet(t *testing.T) {
 
 func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 	listed := derivedLabels{"tier": {Value: "gold", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}}
-	all := plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"tier": "iron", "zone": "z1"}), plan.Remove(plan.EndedRule, "rack")), Listed: listed, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true}
+	all := plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"tier": "iron", "zone": "z1"}), plan.Remove(plan.EndedRule, "rack")), LabelsBefore: listed, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true}
 	for name, c := range map[string]struct {
 		drop []plan.Setting
 		want plan.Plan
@@ -370,10 +370,10 @@ func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := all.Drop(func(set plan.Setting) bool { return slices.Contains(c.drop, set) })
-			c.want.Listed = listed
+			got, _ := all.WithoutSettings(func(set plan.Setting) bool { return slices.Contains(c.drop, set) })
+			c.want.LabelsBefore = listed
 			assert.Equal(t, c.want, got)
-			assert.Equal(t, listed["tier"].Value, all.Listed["tier"].Value, "the whole is not changed")
+			assert.Equal(t, listed["tier"].Value, all.LabelsBefore["tier"].Value, "the whole is not changed")
 			assert.Len(t, all.Labels, 2, "the whole is not changed")
 		})
 	}

@@ -137,7 +137,7 @@ func (m *Metrics) watch(c *Controller) {
 			func() float64 { return oneIf(c.Guard.InForce()) }),
 		heldNodes("rules", func() float64 { return float64(c.rollout.HeldNodes()) }),
 		heldNodes("inventory", func() float64 { return float64(c.inventories.HeldNodes()) }),
-		heldNodes("corrections", func() float64 { return float64(c.brake.Nodes()) }),
+		heldNodes("corrections", func() float64 { return float64(c.brake.HeldNodes()) }),
 		factsUnknown("devices", func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
 		factsUnknown("features", func() float64 { return oneIf(!c.features.known(c.Policy())) }),
 		ofKind("nodekeep_controller_leading", "1 while this process leads, by controller.", "controller", "capture", func() float64 { return oneIf(c.leading.Load()) }),

@@ -30,7 +30,7 @@ func (c *cluster) killedAfterOneWrite() (wrote bool) {
 	}
 	for r.queue.Len() > 0 && len(r.writes) < 2 {
 		name, _ := r.queue.Get()
-		err := r.withTimeout(c.t.Context(), name)
+		err := r.reconcileOne(c.t.Context(), name)
 		if len(r.writes) < 2 {
 			require.NoError(c.t, err)
 		}

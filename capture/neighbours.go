@@ -24,7 +24,7 @@ func (c *Controller) newInventories() *inventories.Sources {
 			altered, _, total = c.alteredNodes(p, replaced)
 			return altered, total
 		},
-		Changed: func() { c.rollout.Look(); c.enqueueAll() },
+		Changed: func() { c.rollout.Trigger(); c.enqueueAll() },
 		Warn:    c.warnOfPolicy,
 	})
 }
@@ -38,7 +38,7 @@ func (c *Controller) newRollout() *rollout.Rollout {
 		},
 		Altered: func(p policy.Policy) (changed, renamed, total int) { return c.alteredNodes(p, nil) },
 		Migrating: func(p policy.Policy) map[policy.MigrationState]int {
-			return fleet.Migrating(c.everyNode(), p, c.Guard.InForce())
+			return fleet.CountMigrations(c.everyNode(), p, c.Guard.InForce())
 		},
 		Released: c.enqueueAll,
 		Warn:     c.warnOfPolicy,
@@ -49,7 +49,7 @@ func (c *Controller) newBrake() *brake.Brake {
 	return brake.New(brake.Options{Notes: c.configMaps, Live: c.LiveNodes, Warn: c.warnOfPolicy, Now: c.Now, Logger: c.Logger})
 }
 
-// alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
+// alteredNodes counts on how many Nodes rules would change labels. Snapshots in replaced count instead of those that are in force.
 func (c *Controller) alteredNodes(p policy.Policy, replaced map[string]inventory.Snapshot) (changed, renamed, total int) {
 	return fleet.Altered(c.everyLiveNode(), plan.Circumstances{
 		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.factsByNode(p), Features: c.features.factsByNode(p), Inventory: c.inventories.FactsFunc(p, replaced), Now: c.Now(),
@@ -61,7 +61,7 @@ func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
 			entry, err := c.Records.Get(name)
-			if _, live := c.observations.look(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
+			if _, live := c.observations.states(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
 				return
 			}
 		}
@@ -72,7 +72,7 @@ func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for _, name := range c.observations.names() {
-			_, live := c.observations.look(name)
+			_, live := c.observations.states(name)
 			if live == nil {
 				continue
 			}
@@ -88,7 +88,7 @@ func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 func (c *Controller) Machines() map[string]string {
 	live := map[string]string{}
 	for _, name := range c.observations.names() {
-		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
+		if _, node := c.observations.states(name); node != nil && node.Fault == nil {
 			live[name] = node.Machine.SystemUUID
 		}
 	}

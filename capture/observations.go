@@ -58,9 +58,9 @@ type aheadSince struct {
 // pending is since when there has been something to do for a name. For the metrics, a record is current if its Node has nothing pending.
 // Then the record has all that was received of the Node, as the policy wants it, and is fully restored.
 type pending struct {
-	heard  time.Time // the first change that no worker has started on; zero: none
-	taken  time.Time // the first change that a worker has started on and not finished; zero: none
-	stored bool      // a record was written since then
+	received time.Time // the first change that no worker has started on; zero: none
+	started  time.Time // the first change that a worker has started on and not finished; zero: none
+	stored   bool      // a record was written since then
 }
 
 // newObservations has seen nothing.
@@ -71,7 +71,7 @@ func newObservations(gated func([]corev1.Taint) bool, lifted func(delay time.Dur
 	}
 }
 
-// update calls do with what is known of a Node, if anything is.
+// update calls fn with what is known of a Node, if anything is.
 func (s *observations) update(name string, fn func(states *nodeStates)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,22 +80,22 @@ func (s *observations) update(name string, fn func(states *nodeStates)) {
 	}
 }
 
-// changed returns what is known of a Node, for a change that is pending from now on.
-func (s *observations) changed(name string) *nodeStates {
+// markPending returns what is known of a Node, for a change that is pending from now on.
+func (s *observations) markPending(name string) *nodeStates {
 	if s.byName[name] == nil {
 		s.byName[name] = &nodeStates{}
 	}
 	if s.pending[name] == nil {
 		s.pending[name] = &pending{}
 	}
-	if p := s.pending[name]; p.heard.IsZero() {
-		p.heard = s.now()
+	if p := s.pending[name]; p.received.IsZero() {
+		p.received = s.now()
 	}
 	return s.byName[name]
 }
 
-// lives notes the state of a live Node and reports whether anything could be decided differently for it.
-func (s *observations) lives(node *observe.Slim) (changed bool) {
+// observeLive notes the state of a live Node and reports whether anything could be decided differently for it.
+func (s *observations) observeLive(node *observe.Slim) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var prev *observe.Slim
@@ -110,7 +110,7 @@ func (s *observations) lives(node *observe.Slim) (changed bool) {
 		s.byName[node.Name()].live = node
 		return false
 	}
-	states := s.changed(node.Name())
+	states := s.markPending(node.Name())
 	states.live = node
 	s.timeGate(prev, node)
 	if prev != nil && prev.UID() != node.UID() { // deleted and created again while the watch was down
@@ -133,8 +133,8 @@ func (s *observations) countBy(keys []governance.Key) {
 	}
 }
 
-// readAgain takes the place of a live state that is the same but for the annotations which were read. A newer state is the watch's to bring.
-func (s *observations) readAgain(node *observe.Slim) {
+// replaceLive takes the place of a live state that is the same but for the annotations which were read. A newer state is the watch's to bring.
+func (s *observations) replaceLive(node *observe.Slim) {
 	s.update(node.Name(), func(states *nodeStates) {
 		if states.live != nil && states.live.UID() == node.UID() && states.live.Version() == node.Version() {
 			states.live = node
@@ -142,11 +142,11 @@ func (s *observations) readAgain(node *observe.Slim) {
 	})
 }
 
-// went notes the last state of a deleted Node object.
-func (s *observations) went(node *observe.Slim) {
+// observeDeleted notes the last state of a deleted Node object.
+func (s *observations) observeDeleted(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	states := s.changed(node.Name())
+	states := s.markPending(node.Name())
 	states.gone = append(states.gone, node)
 	if states.live != nil && states.live.UID() == node.UID() {
 		s.labels.Replaced(states.live, nil)
@@ -155,9 +155,9 @@ func (s *observations) went(node *observe.Slim) {
 	}
 }
 
-// isAhead notes that a record of that version holds a later state of its Node than the watch has brought. It returns how much of aheadFor
+// noteAhead notes that a record of that version holds a later state of its Node than the watch has brought. It returns how much of aheadFor
 // is left. For another version, the time starts again.
-func (s *observations) isAhead(name, record string) (left time.Duration) {
+func (s *observations) noteAhead(name, record string) (left time.Duration) {
 	left = aheadFor
 	s.update(name, func(states *nodeStates) {
 		now := s.now()
@@ -169,8 +169,8 @@ func (s *observations) isAhead(name, record string) (left time.Duration) {
 	return left
 }
 
-// look returns what there is to reconcile for a name. All of it is the caller's own.
-func (s *observations) look(name string) (gone []*observe.Node, live *observe.Node) {
+// states returns what there is to reconcile for a name. All of it is the caller's own.
+func (s *observations) states(name string) (gone []*observe.Node, live *observe.Node) {
 	s.update(name, func(states *nodeStates) {
 		for _, last := range states.gone {
 			gone = append(gone, last.Node())
@@ -182,8 +182,8 @@ func (s *observations) look(name string) (gone []*observe.Node, live *observe.No
 	return gone, live
 }
 
-// settled forgets the last state of a deleted object: it is reconciled.
-func (s *observations) settled(name string, uid types.UID) {
+// forgetDeleted forgets the last state of a deleted object: it is reconciled.
+func (s *observations) forgetDeleted(name string, uid types.UID) {
 	s.update(name, func(states *nodeStates) {
 		if i := slices.IndexFunc(states.gone, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
 			states.gone = slices.Delete(states.gone, i, i+1)
@@ -195,8 +195,8 @@ func (s *observations) settled(name string, uid types.UID) {
 	})
 }
 
-// hasRecord notes that there is this record of a Node. It may be kept only until its retention ends.
-func (s *observations) hasRecord(name string, r record.Record) {
+// noteRecord notes that there is this record of a Node. It may be kept only until its retention ends.
+func (s *observations) noteRecord(name string, r record.Record) {
 	s.update(name, func(states *nodeStates) {
 		states.retained = nil
 		if !r.DeletedAt.IsZero() && !r.Empty() && len(states.gone) > 0 {
@@ -219,14 +219,14 @@ func (s *observations) lostRecord(name string) {
 	s.update(name, func(states *nodeStates) { states.lost = states.live != nil })
 }
 
-// reportsLost reports, once, whether a client took the record of a Node away.
-func (s *observations) reportsLost(name string) (lost bool) {
+// takeLost reports, once, whether a client took the record of a Node away.
+func (s *observations) takeLost(name string) (lost bool) {
 	s.update(name, func(states *nodeStates) { lost, states.lost = states.lost, false })
 	return lost
 }
 
-// cannotRead notes that the record of a Node cannot be read. It is not current then, though capture cannot repair it.
-func (s *observations) cannotRead(name string) {
+// noteUnreadable notes that the record of a Node cannot be read. It is not current then, though capture cannot repair it.
+func (s *observations) noteUnreadable(name string) {
 	s.update(name, func(states *nodeStates) { states.unreadable = true })
 }
 
@@ -238,19 +238,19 @@ func (s *observations) start(name string) {
 		if p == nil {
 			return
 		}
-		if p.taken.IsZero() || p.stored {
-			p.taken, p.stored = p.heard, false
+		if p.started.IsZero() || p.stored {
+			p.started, p.stored = p.received, false
 		} // else it waits no longer than the started change
-		p.heard = time.Time{}
+		p.received = time.Time{}
 	})
 }
 
-// stored notes that a record was written. The first time since a worker started on the name, it returns the time since the first change.
-func (s *observations) stored(name string) (lag time.Duration, first bool) {
+// noteWrite notes that a record was written. The first time since a worker started on the name, it returns the time since the first change.
+func (s *observations) noteWrite(name string) (lag time.Duration, first bool) {
 	s.update(name, func(*nodeStates) {
-		if p := s.pending[name]; p != nil && !p.taken.IsZero() && !p.stored {
+		if p := s.pending[name]; p != nil && !p.started.IsZero() && !p.stored {
 			p.stored = true
-			lag, first = s.now().Sub(p.taken), true
+			lag, first = s.now().Sub(p.started), true
 		}
 	})
 	return lag, first
@@ -272,27 +272,27 @@ func (s *observations) annotationBytes(name string) (bytes int) {
 }
 
 // settledBy reports whether nothing is to be done for a Node that lives, as it was found by these inputs.
-func (s *observations) settledBy(name string, by inputs) (settled bool) {
+func (s *observations) settledBy(name string, current inputs) (settled bool) {
 	s.update(name, func(states *nodeStates) {
-		settled = states.live != nil && len(states.gone) == 0 && s.pending[name] == nil && by != (inputs{}) && states.settled == by
+		settled = states.live != nil && len(states.gone) == 0 && s.pending[name] == nil && current != (inputs{}) && states.settled == current
 	})
 	return settled
 }
 
-// finish notes that a worker is through with a name, by which inputs, and whether something is left to do.
-func (s *observations) finish(name string, dealt bool, by inputs) {
+// finish notes that a worker is through with a name, by which inputs, and whether nothing is left to do (dealt).
+func (s *observations) finish(name string, done bool, used inputs) {
 	s.update(name, func(states *nodeStates) {
-		dealt = dealt && !states.unreadable
-		if states.settled = by; !dealt || states.unsettled {
+		done = done && !states.unreadable
+		if states.settled = used; !done || states.unsettled {
 			states.settled = inputs{}
 		}
 		switch p := s.pending[name]; {
-		case !dealt && p == nil:
-			s.pending[name] = &pending{taken: s.now()}
-		case dealt && p != nil && p.heard.IsZero():
+		case !done && p == nil:
+			s.pending[name] = &pending{started: s.now()}
+		case done && p != nil && p.received.IsZero():
 			delete(s.pending, name)
-		case dealt && p != nil:
-			p.taken = time.Time{}
+		case done && p != nil:
+			p.started = time.Time{}
 		}
 	})
 }
@@ -317,24 +317,24 @@ func (s *observations) waiting() []string {
 	return slices.Sorted(maps.Keys(s.pending))
 }
 
-// creationsTell is an age of a Node. From that age on, the creation time shows better than the first observation since when it is gated.
+// creationTimeAge is an age of a Node. From that age on, the creation time shows better than the first observation since when it is gated.
 // The creation time is in whole seconds and by another clock.
-const creationsTell = 5 * time.Second
+const creationTimeAge = 5 * time.Second
 
-// timeGate notes whether a live Node carries the gate; before is its state until now, nil where it is new.
+// timeGate notes whether a live Node carries the gate; prev is its state until now, nil where it is new.
 func (s *observations) timeGate(prev, node *observe.Slim) {
 	name := node.Name()
-	newborn := prev == nil || prev.UID() != node.UID()
+	newObject := prev == nil || prev.UID() != node.UID()
 	start, ok := s.gatedSince[name]
 	switch {
 	case !s.gated(node.Taints()):
-		if ok && !newborn {
+		if ok && !newObject {
 			s.lifted(s.now().Sub(start))
 		}
 		delete(s.gatedSince, name)
-	case !ok || newborn:
+	case !ok || newObject:
 		start = s.now()
-		if created := node.Created().Time; newborn && !created.IsZero() && start.Sub(created) > creationsTell {
+		if created := node.Created().Time; newObject && !created.IsZero() && start.Sub(created) > creationTimeAge {
 			start = created
 		}
 		s.gatedSince[name] = start

@@ -21,8 +21,8 @@ const (
 	lastPublishedRetry  = time.Minute
 )
 
-// used is what rules use of objects of a kind.
-type used[U any] interface {
+// usage is what rules use of objects of a kind.
+type usage[U any] interface {
 	Equal(o U) bool
 	Empty() bool
 }
@@ -33,7 +33,7 @@ type publication interface {
 }
 
 // kind is a kind of objects in which agents publish facts (F) of Nodes.
-type kind[U used[U], F comparable] struct {
+type kind[U usage[U], F comparable] struct {
 	resource string // as errors name it
 	optional bool   // that the API server does not serve it is no error: it is not installed
 	uses     func(classify.Rules) U
@@ -47,7 +47,7 @@ type kind[U used[U], F comparable] struct {
 }
 
 // published are the facts of all Nodes that objects of a kind have, while rules use them.
-type published[U used[U], F comparable] struct {
+type published[U usage[U], F comparable] struct {
 	kind[U, F]
 	newPolicy chan struct{} // holds one value after a change of the policy
 
@@ -59,7 +59,7 @@ type published[U used[U], F comparable] struct {
 	logged, reported string // why the objects cannot be read
 }
 
-func newPublished[U used[U], F comparable](k kind[U, F]) *published[U, F] {
+func newPublished[U usage[U], F comparable](k kind[U, F]) *published[U, F] {
 	return &published[U, F]{kind: k, newPolicy: make(chan struct{}, 1), byNode: map[string]F{}}
 }
 
@@ -134,8 +134,8 @@ func (d *published[U, F]) forget() {
 	d.read, d.byNode = nil, map[string]F{}
 }
 
-// news reports whether to log a problem, and whether to send an Event about it. Only the leader sends Events.
-func (d *published[U, F]) news(problem error, leading bool) (log, event bool) {
+// shouldReport reports whether to log a problem, and whether to send an Event about it. Only the leader sends Events.
+func (d *published[U, F]) shouldReport(problem error, leading bool) (log, event bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	log, event = d.logged != problem.Error(), leading && d.reported != problem.Error()
@@ -158,7 +158,7 @@ func (d *published[U, F]) watchObjects(ctx context.Context, c *Controller) {
 				continue // the rules use others, or ctx is done
 			}
 			if missing := apierrors.IsNotFound(err); d.setMissing(missing) && d.optional {
-				c.rollout.Look()
+				c.rollout.Trigger()
 			}
 			d.report(c, err)
 			if time.Since(start) > lastPublishedRetry {
@@ -210,7 +210,7 @@ func (d *published[U, F]) readAll(ctx context.Context, c *Controller, uses U) er
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			d.allRead(uses)
 			c.Logger.Info("rules use published objects, which were read", "resource", d.resource, "objects", len(informer.GetStore().ListKeys()))
-			c.rollout.Look()
+			c.rollout.Trigger()
 			c.enqueueAll()
 		}
 	})
@@ -292,8 +292,8 @@ func (d *published[U, F]) slimmed(c *Controller, object any, uses U) (slim any) 
 	return slim
 }
 
-// typed returns objects of an informer.
-func typed[T any](objects []any) []T {
+// castAll returns objects of an informer.
+func castAll[T any](objects []any) []T {
 	all := make([]T, 0, len(objects))
 	for _, object := range objects {
 		all = append(all, object.(T))

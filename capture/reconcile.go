@@ -18,7 +18,7 @@ import (
 // reconcile works on one name. It starts with the deleted objects, oldest first, then the live object or, without one, its absence. Before all that, an
 // emergency opens the live object. If something is left to do, by another replica or after a wait, done is false.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
-	gone, live := c.observations.look(name)
+	gone, live := c.observations.states(name)
 	live, opened, failed := c.openFirst(ctx, live)
 	if done, err := c.reconcileDeleted(ctx, name, gone); err != nil || !done {
 		return false, errors.Join(failed, err)
@@ -51,7 +51,7 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 				return false, err
 			}
 		}
-		c.observations.settled(name, last.UID)
+		c.observations.forgetDeleted(name, last.UID)
 		c.refusals.Forget(last.UID)
 		c.notices.Forget(last.UID)
 		c.labelPace.Forget(name)
@@ -94,8 +94,8 @@ func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *o
 			return a.node, finished, nil
 		}
 		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
-		a.entry.Version, a.live = inMemory.Version, true
-		if result, err := a.take(ctx, opening); err != nil || result != retry {
+		a.entry.Version, a.entryLive = inMemory.Version, true
+		if result, err := a.actIfAllowed(ctx, opening); err != nil || result != retry {
 			return a.node, result, err
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Controller) readAnnotations(ctx context.Context, live *observe.Node) (*
 	if err != nil || node == nil || node.UID != live.UID {
 		return nil, err
 	}
-	c.observations.readAgain(observe.SlimOf(node))
+	c.observations.replaceLive(observe.SlimOf(node))
 	return node, node.Fault
 }
 
@@ -124,7 +124,7 @@ func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, even
 	}
 	for range maxSteps {
 		if result, err := a.step(ctx); err != nil || result != retry {
-			err = cmp.Or(err, a.failed)
+			err = cmp.Or(err, a.writeErr)
 			return err == nil && result == finished, err
 		}
 	}
@@ -139,15 +139,15 @@ type attempt struct {
 	event Event
 
 	entry      store.Entry
-	found      bool  // there is a record
+	hasRecord  bool  // there is a record
 	unreadable bool  // there is one, but nothing may be taken from it
-	live       bool  // entry is the API server's answer, not the cache's
-	failed     error // why the record could not be written; the Node is changed by what it would hold
+	entryLive  bool  // entry is the API server's answer, not the cache's
+	writeErr   error // why the record could not be written; the Node is changed by what it would hold
 	lost       bool  // a client took the record away, which is reported
 	corrected  bool  // the Node counts as corrected; see [brake.Brake]
 	keyByKey   bool  // items are given one by one, to find out which is refused
-	acts       bool  // this replica acts; see [pace.Standby]
-	turn       bool  // it is this Node's turn; see [pace.LabelPace]
+	mayWrite   bool  // this replica acts; see [pace.Standby]
+	hadTurn    bool  // it is this Node's turn; see [pace.LabelPace]
 }
 
 // result is how the work continues after a step.
@@ -167,10 +167,10 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	}
 	next := a.decide()
 	if next.Requeue > 0 {
-		a.later(a.node.Name, next.Requeue)
+		a.requeueAfter(a.node.Name, next.Requeue)
 	}
 	if !a.idle(next) {
-		return a.take(ctx, next)
+		return a.actIfAllowed(ctx, next)
 	}
 	return a.lookAgain(ctx)
 }
@@ -187,28 +187,28 @@ func (a *attempt) decide() Action {
 	in.Refused, refused = a.refusals.Waiting(a.node.UID, now)
 	switch a.event {
 	case Absent:
-		return DecideAbsent(a.entry, a.found, in)
+		return DecideAbsent(a.entry, a.hasRecord, in)
 	case Deleted:
-		return Decide(a.entry, a.found, a.node, a.event, in)
+		return Decide(a.entry, a.hasRecord, a.node, a.event, in)
 	}
 	var former predecessor
-	if _, transition := a.node.Transition(a.entry.Record, in.Policy, now); (!a.found || transition == policy.Begins) && p.Follows() && !a.node.Deleting() {
+	if _, transition := a.node.Transition(a.entry.Record, in.Policy, now); (!a.hasRecord || transition == policy.Begins) && p.Follows() && !a.node.Deleting() {
 		switch former = a.followed(); {
-		case former.late != "":
+		case former.pendingNode != "":
 			return Action{Step: NoStep, Plan: plan.Plan{Requeue: followRetry}}
-		case a.found:
-			in.Follows = &former.record
+		case a.hasRecord:
+			in.Predecessor = &former.record
 		default:
 			a.entry = store.Entry{Record: former.record}
 		}
-		in.Ambiguous = len(former.several) > 0
+		in.Ambiguous = len(former.candidates) > 0
 	}
 	violations := plan.Violations(a.entry.Record, a.node, in)
 	in.Overdue, due = a.compliance.Overdue(a.node.Name, a.node.UID, violations, now)
-	next := Decide(a.entry, a.found, a.node, a.event, in)
+	next := Decide(a.entry, a.hasRecord, a.node, a.event, in)
 	next.Requeue = soonest(next.Requeue, refused, due)
 	if a.leading.Load() {
-		a.reportDecision(a.node, next, former.several, violations)
+		a.reportDecision(a.node, next, former.candidates, violations)
 	}
 	return next
 }
@@ -217,15 +217,15 @@ func (a *attempt) decide() Action {
 func (a *attempt) lookAgain(ctx context.Context) (result, error) {
 	behind := a.node.Version > a.entry.Record.Observed(a.node.UID)
 	switch {
-	case a.event == Deleted && behind && !a.live: // the last state of an object is not forgotten on the cache's word alone
+	case a.event == Deleted && behind && !a.entryLive: // the last state of an object is not forgotten on the cache's word alone
 		return a.readLive(ctx)
-	case a.event == Present && a.found:
+	case a.event == Present && a.hasRecord:
 		if result, err := a.resetRecord(ctx); err != nil || result != finished {
 			return result, err
 		}
 	}
 	// Items that another replica has set count in a fight, as if this replica had set them.
-	a.hasSet(a.standby.Done(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
+	a.noteSettings(a.standby.Settle(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
 	return finished, nil
 }
 
@@ -240,14 +240,14 @@ func (a *attempt) resetRecord(ctx context.Context) (result, error) {
 	if a.entry.Record.Newest().Version <= a.node.Version {
 		return finished, nil
 	}
-	if left := a.observations.isAhead(a.node.Name, a.entry.Version); left > 0 {
-		a.later(a.node.Name, left)
+	if left := a.observations.noteAhead(a.node.Name, a.entry.Version); left > 0 {
+		a.requeueAfter(a.node.Name, left)
 		return finished, nil
 	}
 	if !a.mayAct(Action{Step: Reset}) {
 		return postponed, nil
 	}
-	if !a.live {
+	if !a.entryLive {
 		return a.readLive(ctx) // whole, and before the Node
 	}
 	node, err := a.getNode(ctx, a.node.Name)
@@ -257,6 +257,6 @@ func (a *attempt) resetRecord(ctx context.Context) (result, error) {
 	if rebased, foreign := a.entry.Record.Rebase(a.Cluster(), node.Version); foreign {
 		return a.put(ctx, Action{Step: Reset, Write: &rebased})
 	}
-	a.later(a.node.Name, a.observations.isAhead(a.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
+	a.requeueAfter(a.node.Name, a.observations.noteAhead(a.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
 	return finished, nil
 }

@@ -180,7 +180,7 @@ func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 			}
 			require.Empty(t, r.works())
 			assert.Equal(t, c.want, w.record().Items())
-			assert.Equal(t, stored(now), w.record().DeletedAt)
+			assert.Equal(t, recordTime(now), w.record().DeletedAt)
 			assert.False(t, r.Knows("n1"), "nothing is left to do")
 		})
 	}

@@ -24,9 +24,9 @@ const (
 	maxShownValue = 100 // of a value that no label can have
 )
 
-// reportDecision reports what a decision leaves undone on a Node, of which machines may be those Nodes, too.
-func (c *Controller) reportDecision(node *observe.Node, next Action, machines []string, violations []governance.Violation) {
-	c.reportAmbiguous(node, machines)
+// reportDecision reports what a decision leaves undone on a Node, and the Nodes whose machine it may be (machines).
+func (c *Controller) reportDecision(node *observe.Node, next Action, candidates []string, violations []governance.Violation) {
+	c.reportAmbiguous(node, candidates)
 	c.reportForeign(node, next.Foreign)
 	c.reportRules(node, next.Rules)
 	c.reportInventory(node)
@@ -37,21 +37,21 @@ func (c *Controller) reportDecision(node *observe.Node, next Action, machines []
 }
 
 // reportAmbiguous reports once why a machine does not get what it had under another name.
-func (c *Controller) reportAmbiguous(node *observe.Node, several []string) {
-	names := policy.Shortened(strings.Join(several[:min(len(several), maxShownNodes)], ", "), maxShownNames)
-	if len(several) == 0 || !c.notices.News(node.UID, "ambiguous "+names) {
+func (c *Controller) reportAmbiguous(node *observe.Node, candidates []string) {
+	names := policy.Shortened(strings.Join(candidates[:min(len(candidates), maxShownNodes)], ", "), maxShownNames)
+	if len(candidates) == 0 || !c.notices.First(node.UID, "ambiguous "+names) {
 		return
 	}
 	c.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", node.Name, "records", names)
 	c.warn(node, MachineAmbiguous,
 		"Only taints are restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists, is quarantined, or was followed. Nodes: %s",
-		len(several), names)
+		len(candidates), names)
 }
 
 // reportForeign reports once the taints that rules want and another client has set.
 func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 	for _, taint := range foreign {
-		if !c.notices.News(node.UID, taint.ToString()) {
+		if !c.notices.First(node.UID, taint.ToString()) {
 			continue
 		}
 		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
@@ -69,7 +69,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 			c.reportConflict(node, key, label.Value, value)
 			continue
 		}
-		if label.Value == value || !c.notices.News(node.UID, "taken "+key+"="+label.Value+" "+value) {
+		if label.Value == value || !c.notices.First(node.UID, "taken "+key+"="+label.Value+" "+value) {
 			continue
 		}
 		c.tell(node, ItemTaken,
@@ -78,7 +78,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 	}
 	for _, problem := range rules.Problems {
 		value := policy.Shortened(problem.Value, maxShownValue)
-		if !c.notices.News(node.UID, "problem "+problem.Key+"="+value) {
+		if !c.notices.First(node.UID, "problem "+problem.Key+"="+value) {
 			continue
 		}
 		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
@@ -88,7 +88,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
 		label := rules.Audited[key]
-		if label.ShownBy(node.Items, key) || !c.notices.News(node.UID, "audited "+key+"="+label.Value+" "+label.Rule) {
+		if label.ShownBy(node.Items, key) || !c.notices.First(node.UID, "audited "+key+"="+label.Value+" "+label.Rule) {
 			continue
 		}
 		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
@@ -108,7 +108,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, value string) 
 			from = m.From
 		}
 	}
-	if old == value || value == "" && !node.Shows(key) || !c.notices.News(node.UID, "conflict "+key+"="+old+" "+value) {
+	if old == value || value == "" && !node.Shows(key) || !c.notices.First(node.UID, "conflict "+key+"="+old+" "+value) {
 		return
 	}
 	c.warn(node, ItemTaken,
@@ -118,7 +118,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, value string) 
 // reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
 func (c *Controller) reportInventory(node *observe.Node) {
 	for source, problem := range c.inventories.Problems(c.Policy(), node.Name, node.Machine.SystemUUID) {
-		if !c.notices.News(node.UID, "inventory "+source+" "+problem) {
+		if !c.notices.First(node.UID, "inventory "+source+" "+problem) {
 			continue
 		}
 		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
@@ -129,7 +129,7 @@ func (c *Controller) reportInventory(node *observe.Node) {
 
 // reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
 func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
-	if len(keys) == 0 || !c.notices.News(node.UID, "no room") {
+	if len(keys) == 0 || !c.notices.First(node.UID, "no room") {
 		return
 	}
 	c.Metrics.count(itemRefused, slices.Values(keys))
@@ -155,7 +155,7 @@ func (c *Controller) reportViolations(node *observe.Node, violations []governanc
 	if len(violations) > maxShownViolations {
 		text += "; and more"
 	}
-	if !c.notices.News(node.UID, "governance "+text) {
+	if !c.notices.First(node.UID, "governance "+text) {
 		return
 	}
 	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
@@ -180,7 +180,7 @@ func (a *attempt) reportPaused(set plan.Setting) {
 }
 
 func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
-	restored, corrected, rules, taints, registered := done.By(plan.Record), done.By(plan.Correction), done.ByRules(), done.By(plan.Derivation), done.By(plan.Registration)
+	restored, corrected, rules, taints, registered := done.WithCause(plan.Record), done.WithCause(plan.Correction), done.ByRules(), done.WithCause(plan.Derivation), done.WithCause(plan.Registration)
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
 	c.Metrics.count(itemRestored, maps.Keys(restored.Values()))
 	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
@@ -228,7 +228,7 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 
 // reportUnreadable reports once that a record cannot be read.
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
-	if node.UID == "" || !c.leading.Load() || !c.notices.News(node.UID, "record "+version) {
+	if node.UID == "" || !c.leading.Load() || !c.notices.First(node.UID, "record "+version) {
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
@@ -250,7 +250,7 @@ func (c *Controller) reportVanished(node *observe.Node) {
 // reportNearlyFull reports, once for a Node object, that the record has most of the bytes that it may have.
 func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
 	bytes, nearly := r.NearlyFull()
-	if !nearly || node.UID == "" || !c.notices.News(node.UID, RecordNearlyFull) {
+	if !nearly || node.UID == "" || !c.notices.First(node.UID, RecordNearlyFull) {
 		return
 	}
 	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)
@@ -370,7 +370,7 @@ func describe(set plan.Setting) string {
 	return kindOf(set.Item) + " " + set.Item
 }
 
-// kindOf reports whether an item is a label, a taint or an annotation.
+// kindOf returns the kind of an item: label, taint or annotation.
 func kindOf(item string) string {
 	switch {
 	case record.IsTaint(item):

@@ -11,20 +11,20 @@ import (
 // A resync repairs what no event has brought. It reconciles only Nodes whose inputs have changed since there was nothing to do. With
 // 100,000 Nodes, all decisions together take seconds. Every decisionsAnew-th resync repairs what this file might not know of.
 
-// decisionsAnew is in how many resyncs each Node is reconciled once, whatever its inputs are. At the default interval, that takes an hour.
-const decisionsAnew = 12
+// fullResyncRounds is in how many resyncs each Node is reconciled once, whatever its inputs are. At the default interval, that takes an hour.
+const fullResyncRounds = 12
 
 // inputs are a reconcile's inputs that can change without an event for the Node, or with a lost one. While they stay the same, a Node that
 // had nothing to do has nothing to do. [observations] keep them, and drop them if something is left to do.
 //
 // All other inputs of a reconcile lead to the Node by themselves:
 //
-//   - the Node: a state that differs is pending ([observations.lives]). Other states are heartbeats. Of a heartbeat, only the size of the
+//   - the Node: a state that differs is pending ([observations.observeLive]). Other states are heartbeats. Of a heartbeat, only the size of the
 //     annotations matters.
 //   - the policy: [Controller.EnqueueAll]
-//   - what the API server refused (notes): a Node with a refused item is queued for the end of its pause
+//   - what the API server refused (refusals): a Node with a refused item is queued for the end of its pause
 //   - that this process leads: [Controller.Lead]
-//   - time: a Node with something due later is queued for that time. It is not settled until then ([Controller.later]).
+//   - time: a Node with something due later is queued for that time. It is not settled until then ([Controller.requeueAfter]).
 //   - the API server's state: a Node is not settled if it or its record was read live. Memory may be stale then.
 //   - records of other Nodes: a Node without a record may follow its machine, so it is never settled
 //   - fights, the coalescer, the pace and standby: they only delay what is to be done
@@ -82,5 +82,5 @@ func (c *Controller) resync(round uint32) {
 func fullDecision(name string, round uint32) bool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails
-	return (hash.Sum32()+round)%decisionsAnew == 0
+	return (hash.Sum32()+round)%fullResyncRounds == 0
 }

@@ -79,13 +79,13 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		"Features": func(_ *cluster, r *replica) {
 			r.features.set("n1", []any{observe.NodeFeatureOf(avxOf("n1"), classify.Features{"cpu.cpuid.AVX512F"})})
 		},
-		"Inventory": func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
-		"Overdue":   nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
-		"Now":       nil, // the same
-		"Follows":   nil, // as for Ambiguous
-		"Ambiguous": nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
-		"Trace":     nil, // what explain asks for decides nothing
-		"Reported":  nil, // of a Node in its CREATE
+		"Inventory":   func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
+		"Overdue":     nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
+		"Now":         nil, // the same
+		"Predecessor": nil, // as for Ambiguous
+		"Ambiguous":   nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
+		"Trace":       nil, // what explain asks for decides nothing
+		"CreateFacts": nil, // of a Node in its CREATE
 	}
 	reconciles := func(t *testing.T, change func(w *cluster, r *replica)) {
 		w := newCluster(t, everyInput)
@@ -209,7 +209,7 @@ func TestEachNodeIsDecidedAnewOnceInSoManyResyncs(t *testing.T) {
 	w := newCluster(t, "")
 	r := settles(t, w)
 	decided, maximum := 0, map[uint32]int{}
-	for round := range uint32(decisionsAnew) {
+	for round := range uint32(fullResyncRounds) {
 		if r.queues(round) {
 			decided++
 		}

@@ -40,7 +40,7 @@ func ruled(t *testing.T, nodes int) *Controller {
 		remembered.Node = node.Name
 		_, err := records.Put(t.Context(), remembered, "")
 		require.NoError(t, err)
-		c.observations.lives(observe.SlimOf(observe.FromNode(node)))
+		c.observations.observeLive(observe.SlimOf(observe.FromNode(node)))
 	}
 	c.leading.Store(true)
 	return c

@@ -24,7 +24,7 @@ import (
 // labels, and with 50, of which ten are true of the Node and set 3 labels. "all-decided" reconciles every Node, as after a change of the policy.
 func BenchmarkResync(b *testing.B) {
 	replacement, rest := measure.PolicyOfRules(50, 16), measure.PolicyOfRules(0, 16)
-	measure.InTurn(b, decisionsAnew,
+	measure.InTurn(b, fullResyncRounds,
 		measure.Variant{Name: "without-rules", Run: resyncOf(b, rest, 0, (*Controller).resync)},
 		measure.Variant{Name: "50-rules", Run: resyncOf(b, replacement, 3, (*Controller).resync)},
 		measure.Variant{Name: "50-rules-all-decided", Run: resyncOf(b, replacement, 3, func(c *Controller, _ uint32) { c.enqueueAll() })})
@@ -59,7 +59,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 		remembered.Node = settled.Name
 		_, err := records.Put(b.Context(), remembered, "")
 		require.NoError(b, err)
-		r.observations.lives(observe.SlimOf(observe.FromNode(settled)))
+		r.observations.observeLive(observe.SlimOf(observe.FromNode(settled)))
 	}
 	r.leading.Store(true)
 	r.holds = func(policy.Policy) bool { return false }
@@ -67,7 +67,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 	work := func() {
 		for r.queue.Len() > 0 {
 			name, _ := r.queue.Get()
-			if err := r.withTimeout(b.Context(), name); err != nil || len(client.Actions()) > 0 {
+			if err := r.reconcileOne(b.Context(), name); err != nil || len(client.Actions()) > 0 {
 				b.Fatal(name, "is not as it should be:", err, client.Actions())
 			}
 			r.queue.Forget(name)

@@ -176,7 +176,7 @@ func (w *renaming) works() {
 
 func (w *renaming) work(name string) {
 	w.say("capture works on %s", name)
-	if err := w.leader.withTimeout(w.t.Context(), name); err != nil {
+	if err := w.leader.reconcileOne(w.t.Context(), name); err != nil {
 		w.fail("capture: %v", err)
 	}
 	w.notes(name)

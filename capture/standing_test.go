@@ -50,19 +50,19 @@ func sight(name string, uid types.UID, labels map[string]string, taints ...corev
 
 func TestANodeIsCurrentOnceItsLastObservationIsReconciled(t *testing.T) {
 	w := watch()
-	w.lives(sight("n", "1", nil))
-	w.lives(sight("other", "2", nil))
+	w.observeLive(sight("n", "1", nil))
+	w.observeLive(sight("other", "2", nil))
 	w.standsAs(t, 2, 0, 0)
 	w.dealsWith("n", true)
 	w.standsAs(t, 2, 1, 0)
-	w.lives(sight("n", "1", nil))
+	w.observeLive(sight("n", "1", nil))
 	w.standsAs(t, 2, 1, 0) // a heartbeat
-	w.lives(sight("n", "1", map[string]string{"a": "1"}))
+	w.observeLive(sight("n", "1", map[string]string{"a": "1"}))
 	w.standsAs(t, 2, 0, 0)
 	w.dealsWith("n", false)
 	w.standsAs(t, 2, 0, 0)
 	w.start("n")
-	w.lives(sight("n", "1", map[string]string{"a": "2"}))
+	w.observeLive(sight("n", "1", map[string]string{"a": "2"}))
 	w.finish("n", true, inputs{})
 	w.standsAs(t, 2, 0, 0) // it changed while the worker was at it
 	w.dealsWith("n", true)
@@ -71,17 +71,17 @@ func TestANodeIsCurrentOnceItsLastObservationIsReconciled(t *testing.T) {
 	w.standsAs(t, 2, 0, 0) // the record changed under it
 	w.dealsWith("n", true)
 	w.start("n")
-	w.cannotRead("n")
+	w.noteUnreadable("n")
 	w.finish("n", true, inputs{})
 	w.standsAs(t, 2, 0, 0) // nothing can be done about its record
 	w.dealsWith("n", true)
 	w.standsAs(t, 2, 1, 0)
-	w.went(sight("n", "1", nil))
+	w.observeDeleted(sight("n", "1", nil))
 	w.standsAs(t, 1, 0, 0)
-	w.settled("n", "1")
+	w.forgetDeleted("n", "1")
 	w.dealsWith("n", true)
 	w.dealsWith("unknown", false)
-	w.cannotRead("unknown")
+	w.noteUnreadable("unknown")
 	w.standsAs(t, 1, 0, 0)
 }
 
@@ -89,21 +89,21 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	w := watch()
 	measures := func(want time.Duration) {
 		t.Helper()
-		lag, first := w.stored("n")
+		lag, first := w.noteWrite("n")
 		assert.True(t, first)
 		assert.Equal(t, want, lag)
-		_, retry := w.stored("n")
+		_, retry := w.noteWrite("n")
 		assert.False(t, retry, "it was measured")
 	}
-	_, unknown := w.stored("n")
+	_, unknown := w.noteWrite("n")
 	assert.False(t, unknown)
-	w.lives(sight("n", "1", nil))
+	w.observeLive(sight("n", "1", nil))
 	w.passes(time.Second)
-	w.lives(sight("n", "1", map[string]string{"a": "1"}))
+	w.observeLive(sight("n", "1", map[string]string{"a": "1"}))
 	w.start("n")
 	w.passes(time.Second)
 	measures(2 * time.Second)
-	w.lives(sight("n", "1", map[string]string{"a": "2"})) // while the worker is at it
+	w.observeLive(sight("n", "1", map[string]string{"a": "2"})) // while the worker is at it
 	w.passes(time.Minute)
 	w.finish("n", true, inputs{})
 
@@ -114,14 +114,14 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	measures(61 * time.Second)
 	w.finish("n", false, inputs{}) // what came after the write failed
 	w.start("n")
-	_, repeat := w.stored("n")
+	_, repeat := w.noteWrite("n")
 	assert.False(t, repeat, "nothing was received since")
 	w.finish("n", true, inputs{})
 	w.start("n")
-	_, idle := w.stored("n")
+	_, idle := w.noteWrite("n")
 	assert.False(t, idle, "no change waited for it")
 
-	w.went(sight("n", "1", nil))
+	w.observeDeleted(sight("n", "1", nil))
 	w.passes(time.Second)
 	w.start("n")
 	measures(time.Second)
@@ -130,24 +130,24 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 func TestTheGateIsTimedFromItsFirstObservationUntilItsRemoval(t *testing.T) {
 	w := watch()
 	behind := gate.Taint()
-	w.lives(sight("n", "1", nil, behind))
+	w.observeLive(sight("n", "1", nil, behind))
 	w.standsAs(t, 1, 0, 1)
 	w.passes(time.Second)
-	w.lives(sight("n", "1", map[string]string{"a": "1"}, behind))
+	w.observeLive(sight("n", "1", map[string]string{"a": "1"}, behind))
 	assert.Equal(t, time.Second, w.longestGated())
 	w.passes(time.Second)
-	w.lives(sight("n", "1", map[string]string{"a": "1"}))
+	w.observeLive(sight("n", "1", map[string]string{"a": "1"}))
 	assert.Equal(t, []time.Duration{2 * time.Second}, w.lifted)
 	w.standsAs(t, 1, 0, 0)
 	assert.Zero(t, w.longestGated())
 
-	w.lives(sight("n", "1", nil, behind)) // added again by an operator
+	w.observeLive(sight("n", "1", nil, behind)) // added again by an operator
 	w.passes(time.Second)
-	w.lives(sight("n", "2", nil, behind)) // deleted and created again while the watch was down
+	w.observeLive(sight("n", "2", nil, behind)) // deleted and created again while the watch was down
 	assert.Zero(t, w.longestGated())
-	w.lives(sight("n", "3", nil))
-	w.lives(sight("n", "3", nil, behind))
-	w.went(sight("n", "3", nil))
+	w.observeLive(sight("n", "3", nil))
+	w.observeLive(sight("n", "3", nil, behind))
+	w.observeDeleted(sight("n", "3", nil))
 	w.standsAs(t, 0, 0, 0)
 	assert.Len(t, w.lifted, 1, "the gate of a Node that goes is not lifted")
 }
@@ -163,7 +163,7 @@ func TestANodeThatWasGatedBeforeCaptureStartedIsTimedFromItsCreation(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := watch()
-			w.lives(observe.SlimOf(&observe.Node{
+			w.observeLive(observe.SlimOf(&observe.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1", CreationTimestamp: metav1.NewTime(w.clock.Add(c.created))}, Taints: []corev1.Taint{gate.Taint()},
 			}))
 			assert.Equal(t, c.longest, w.longestGated())

@@ -24,7 +24,7 @@ func (c *session) acceptCorrections(ctx context.Context, dryRun bool) (*proposal
 	}
 	subject := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
 	if dryRun {
-		return nil, c.done("%s Nothing was changed (dry run).", subject)
+		return nil, c.printResult("%s Nothing was changed (dry run).", subject)
 	}
 	return &proposal{question: subject + "\nLet them do so on any number of Nodes, for an hour?", apply: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {

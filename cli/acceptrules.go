@@ -26,9 +26,9 @@ func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	dryRun := false
 	o.rights = func(c *session, _ []string) []doctor.Right {
 		if dryRun {
-			return c.toRules("get")
+			return c.acceptRulesRights("get")
 		}
-		return c.toRules("get", "patch", "create")
+		return c.acceptRulesRights("get", "patch", "create")
 	}
 	command := o.changing(&cobra.Command{
 		Use:   "accept HASH [flags]",
@@ -89,7 +89,7 @@ func (c *session) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	case hash != rules:
 		return nil, fmt.Errorf("nothing was changed: %q is not the hash of the rules of the policy in the cluster, which is %s", hash, rules)
 	case rules == inForce:
-		return nil, c.done("Nothing is held: capture goes by %s.", view.RulesNamed(rules))
+		return nil, c.printResult("Nothing is held: capture goes by %s.", view.RulesNamed(rules))
 	case p.AcceptsRules(), state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.doneForCapture(ctx, "Accepted before: %s. capture has still to carry it out.", view.RulesNamed(rules))
 	}
@@ -101,25 +101,25 @@ func (c *session) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		}
 		altered.See(state, c.in)
 	}
-	if m, finishing := finishes(p, altered.Renamed); finishing && !migrates && !dryRun {
+	if m, finishing := migrationToFinish(p, altered.Renamed); finishing && !migrates && !dryRun {
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep migrate new %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
-	node := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Total, "Node"))
-	subject := fmt.Sprintf("Once accepted, %s would remove or change labels %s.", view.RulesNamed(rules), node)
+	onNodes := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Total, "Node"))
+	subject := fmt.Sprintf("Once accepted, %s would remove or change labels %s.", view.RulesNamed(rules), onNodes)
 	if dryRun {
-		return nil, c.done("%s Nothing was changed (dry run).", subject)
+		return nil, c.printResult("%s Nothing was changed (dry run).", subject)
 	}
 	return &proposal{question: subject + "\nAccept that?", fingerprint: altered.Changed, apply: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}
-		return c.doneForCapture(ctx, "Accepted: %s. capture removes or changes labels %s.", view.RulesNamed(rules), node)
+		return c.doneForCapture(ctx, "Accepted: %s. capture removes or changes labels %s.", view.RulesNamed(rules), onNodes)
 	}}, nil
 }
 
-// toRules returns the rights to look at what the rules of the cluster's policy change, and to accept them.
-func (c *session) toRules(verbs ...string) []doctor.Right {
-	needed := slices.Concat(c.toEvery("list"), c.PolicyInForceRights())
+// acceptRulesRights returns the rights to look at what the rules of the cluster's policy change, and to accept them.
+func (c *session) acceptRulesRights(verbs ...string) []doctor.Right {
+	needed := slices.Concat(c.allNodesRights("list"), c.PolicyInForceRights())
 	for _, verb := range verbs {
 		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedName))
 	}
@@ -161,7 +161,7 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		if lost := note.Change.Lost; lost > 0 {
 			subject += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
 		}
-		fn := func(ctx context.Context) error {
+		apply := func(ctx context.Context) error {
 			_, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
 				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
 			if err := c.failedWrite(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
@@ -173,9 +173,9 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		case note.Accepted():
 			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
 		case dryRun:
-			return nil, true, c.done("%s Nothing was changed (dry run).", subject)
+			return nil, true, c.printResult("%s Nothing was changed (dry run).", subject)
 		}
-		return &proposal{question: subject + "\nAccept it?", fingerprint: note, apply: fn}, true, nil
+		return &proposal{question: subject + "\nAccept it?", fingerprint: note, apply: apply}, true, nil
 	}
 	return nil, false, nil
 }

@@ -34,9 +34,9 @@ func newRulesAdoptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var rule string
 	dryRun := false
 	o.rights = func(c *session, _ []string) []doctor.Right {
-		needed := c.toRules("get")
+		needed := c.acceptRulesRights("get")
 		if !dryRun {
-			needed = slices.Concat(needed, c.toEvery("get"), c.toEvery("patch"), []doctor.Right{c.RecordsRight("create")})
+			needed = slices.Concat(needed, c.allNodesRights("get"), c.allNodesRights("patch"), []doctor.Right{c.RecordsRight("create")})
 		}
 		return needed
 	}
@@ -58,7 +58,7 @@ annotation is written; run it again for the others. The rules must be in force.`
 			nodekeep rules adopt hardware.tier --yes`,
 		Args: oneArg("the key of one label", checkLabelKey),
 	}, prints|asks, func(ctx context.Context, c *session, args []string) error {
-		if err := c.followRules(ctx, args[0], rule); err != nil {
+		if err := c.requireRules(ctx, args[0], rule); err != nil {
 			return err
 		}
 		plan := impact.Adoption{Key: args[0]}
@@ -94,9 +94,9 @@ annotation is written; run it again for the others. The rules must be in force.`
 	return command
 }
 
-// followRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
+// requireRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
 // labels that are handed over.
-func (c *session) followRules(ctx context.Context, key, rule string) error {
+func (c *session) requireRules(ctx context.Context, key, rule string) error {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return err
@@ -160,8 +160,8 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil {
 			return nil, err
 		}
-		now, adopted := impact.Adopts(state, key, label.Rule, c.in)
-		if done = done || adopted; now == nil || *now != label {
+		current, adopted := impact.Adopts(state, key, label.Rule, c.in)
+		if done = done || adopted; current == nil || *current != label {
 			return nil, nil
 		}
 		return &proposal{apply: func(ctx context.Context) error {
@@ -179,7 +179,7 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil || state.Node == nil || state.Unreadable != nil {
 			return nil, err // the last state of the Node says it, too
 		}
-		next := state.Written(c.in)
+		next := state.NextRecord(c.in)
 		if next == nil {
 			return nil, nil // capture was faster
 		}

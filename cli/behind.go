@@ -19,14 +19,14 @@ import (
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
-// behind returns the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
-func (c *session) behind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
+// podsBehind returns the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
+func (c *session) podsBehind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
 		selector += "," + doctor.ComponentLabel + "=" + component
 	}
 	var pods []corev1.Pod
-	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.toPods(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {
+	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.listPodsRight(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func (c *session) behind(ctx context.Context, in nodepolicy.InForce, component s
 	return in.Behind(pods), nil
 }
 
-func (c *session) toPods() doctor.Right {
+func (c *session) listPodsRight() doctor.Right {
 	return doctor.Right{Verb: "list", Resource: "pods", Namespace: c.Namespace}
 }
 
@@ -44,7 +44,7 @@ func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 	if in.Generation == 0 {
 		return
 	}
-	behind, err := c.behind(ctx, in, "")
+	behind, err := c.podsBehind(ctx, in, "")
 	var denied cluster.DeniedError
 	switch {
 	case err == nil && len(behind) > 0:
@@ -59,20 +59,20 @@ func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 // errPolicyChanged ends a command whose policy is not the one in force any more.
 var errPolicyChanged = errors.New("nothing was changed: the policy has changed since this command read it; run it again")
 
-// How long a command waits until verification controllers have read the policy.
+// controllersRead is how long a command waits until verification controllers have read the policy.
 const controllersRead = 30 * time.Second
 
 // awaitControllers waits until verification controllers have read the policy that this command goes by. So it reports no success by an older profile.
 // Without an answer in time it warns. It also warns where no controller leads.
 func (c *session) awaitControllers(ctx context.Context, patience time.Duration) error {
 	c.sayNoController(ctx)
-	if c.followed.Generation == 0 {
+	if c.inForce.Generation == 0 {
 		return nil
 	}
-	switch behind, err := c.behind(ctx, c.followed, verifyName); {
+	switch behind, err := c.podsBehind(ctx, c.inForce, verifyName); {
 	case err != nil:
 		c.say("Whether verification controllers have read the policy's generation %d is not known. If not, the Node is checked by the policy of before: %s",
-			c.followed.Generation, firstLine(err))
+			c.inForce.Generation, firstLine(err))
 	case len(behind) > 0:
 		return c.awaitRead(ctx, behind, patience)
 	}
@@ -89,13 +89,13 @@ func firstLine(err error) string {
 func (c *session) awaitRead(ctx context.Context, behind []string, patience time.Duration) error {
 	c.say("Waiting up to %s until it is read.", patience)
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
-		now, err := c.GetPolicyInForce(ctx, c.gate)
-		if err == nil && (now.Generation != c.followed.Generation || now.UID != c.followed.UID) {
+		current, err := c.GetPolicyInForce(ctx, c.gate)
+		if err == nil && (current.Generation != c.inForce.Generation || current.UID != c.inForce.UID) {
 			return false, errPolicyChanged
 		}
 		if err == nil { // else it is tried again
 			var remaining []string
-			if remaining, err = c.behind(ctx, now, verifyName); err == nil {
+			if remaining, err = c.podsBehind(ctx, current, verifyName); err == nil {
 				behind = remaining
 			}
 		}
@@ -105,30 +105,30 @@ func (c *session) awaitRead(ctx context.Context, behind []string, patience time.
 	case errors.Is(err, errPolicyChanged), ctx.Err() != nil:
 		return err
 	case err != nil:
-		c.say("%s Until then, the Node is checked by the policy of before.", view.BehindSentence(c.followed, behind))
+		c.say("%s Until then, the Node is checked by the policy of before.", view.BehindSentence(c.inForce, behind))
 	}
 	return nil
 }
 
 // sayNoController says that no controller acts on a request.
 func (c *session) sayNoController(ctx context.Context) {
-	c.sayNobody(ctx, controller.LeaseName, verifyName, "verification controller", "is checked")
+	c.sayNoLeader(ctx, controller.LeaseName, verifyName, "verification controller", "is checked")
 }
 
-// doneForCapture is [session.done] about what capture is to carry out. It says if no capture runs.
+// doneForCapture is [session.printResult] about what capture is to carry out. It says if no capture runs.
 func (c *session) doneForCapture(ctx context.Context, format string, args ...any) error {
-	err := c.done(format, args...)
-	c.sayNobody(ctx, capture.LeaseName, captureName, "capture", "is carried out")
+	err := c.printResult(format, args...)
+	c.sayNoLeader(ctx, capture.LeaseName, captureName, "capture", "is carried out")
 	return err
 }
 
 // captureName is the component of capture's Pods.
 const captureName = "capture"
 
-// runs reports whether a Pod of a component is known to be Ready. With --leader-elect=false it works without a Lease.
-func (c *session) runs(ctx context.Context, component string) bool {
+// hasReadyPod reports whether a Pod of a component is known to be Ready. With --leader-elect=false it works without a Lease.
+func (c *session) hasReadyPod(ctx context.Context, component string) bool {
 	selector := doctor.PodSelector + "," + doctor.ComponentLabel + "=" + component
-	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.toPods(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {
+	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.listPodsRight(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {
 		if err != nil {
 			return false
 		}
@@ -139,17 +139,17 @@ func (c *session) runs(ctx context.Context, component string) bool {
 	return false
 }
 
-// sayNobody says that nothing is done, if no process leads by a Lease, and none works without one.
-func (c *session) sayNobody(ctx context.Context, lease, component, process, isDone string) {
+// sayNoLeader says that nothing is done, if no process leads by a Lease, and none works without one.
+func (c *session) sayNoLeader(ctx context.Context, lease, component, process, consequence string) {
 	leader, err := c.GetLeadership(ctx, lease, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
-		if !c.runs(ctx, component) {
-			c.say("No %s has ever led here, so nothing %s until one does.", process, isDone)
+		if !c.hasReadyPod(ctx, component) {
+			c.say("No %s has ever led here, so nothing %s until one does.", process, consequence)
 		}
 	case err != nil:
 		c.sayUnknown("Whether a "+process+" runs", c.CallError(c.LeaseRight(lease), err))
 	case leader.Silent() > 0:
-		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.Silent().Round(time.Second), isDone)
+		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.Silent().Round(time.Second), consequence)
 	}
 }

@@ -62,18 +62,18 @@ func change(ctx context.Context, read func(context.Context) (*proposal, error), 
 			return err
 		}
 	}
-	now := agreed
+	current := agreed
 	for range tries {
-		step, cancel := finish(ctx)
-		err := now.apply(step)
+		step, cancel := withoutInterrupt(ctx)
+		err := current.apply(step)
 		cancel()
 		if !overtaken(err) {
 			return err
 		}
-		if now, err = read(ctx); err != nil || now == nil {
+		if current, err = read(ctx); err != nil || current == nil {
 			return err
 		}
-		if !reflect.DeepEqual(agreed.fingerprint, now.fingerprint) {
+		if !reflect.DeepEqual(agreed.fingerprint, current.fingerprint) {
 			return errOvertaken
 		}
 	}
@@ -93,8 +93,8 @@ func (o *options) change(ctx context.Context, c *session, read func(context.Cont
 	})
 }
 
-// finish is for a step that changes something: a command that is interrupted waits for it, too.
-func finish(ctx context.Context) (context.Context, context.CancelFunc) {
+// withoutInterrupt is for a step that changes something: a command that is interrupted waits for it, too.
+func withoutInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	step, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(afterInterrupt, cancel) })
 	return step, func() { stop(); cancel() }

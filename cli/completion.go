@@ -70,7 +70,7 @@ func nodeNames(ctx context.Context, c *session, _ []string, begun string) []stri
 	return slices.Sorted(maps.Keys(names))
 }
 
-// recordedItems lists the labels and taints in the record of the Node in before[0]. It omits those that the command line already names.
+// recordedItems lists the labels and taints in the record of the Node in args[0]. It omits those that the command line already names.
 func recordedItems(ctx context.Context, c *session, args []string, _ string) (items []string) {
 	name, err := nodeName(args[0])
 	if err != nil {

@@ -34,13 +34,13 @@ const emergencyManager = "nodekeep-emergency"
 // exist are freed all the same.
 const stopWithin = 40 * time.Second
 
-// errStopped ends a command that would close a Node.
-var errStopped = errors.New("during an emergency no Node is verified")
+// errEmergency ends a command that would close a Node.
+var errEmergency = errors.New("during an emergency no Node is verified")
 
 // errUndeclared reports objects that declare nothing, after the command has created them.
 var errUndeclared = errors.New("no emergency is declared, although its objects were created: another client has made or changed them. Run it again")
 
-// errUnplanned ends the end of an emergency that the plan did not show.
+// errUnplanned ends a run of --end that would end an emergency that its plan did not show.
 var errUnplanned = errors.New("nothing was changed: an emergency was declared after the plan was made. Run it again")
 
 // emergency is one run of `emergency`. Each step is tried whatever became of the ones before it: all that went wrong is said at the end.
@@ -119,8 +119,8 @@ func (o *emergencyOptions) rights(c *session, _ []string) []doctor.Right {
 	if o.dryRun {
 		return needed
 	}
-	for _, object := range (&emergency{stopping: stopping{session: c}}).declaring() { // also what is there, and declares nothing
-		needed = append(needed, object.to)
+	for _, object := range (&emergency{stopping: stopping{session: c}}).declarationObjects() { // also what is there, and declares nothing
+		needed = append(needed, object.right)
 	}
 	if o.end {
 		return needed
@@ -136,7 +136,7 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 	if err != nil {
 		return err
 	}
-	plainly := &output{format: formatTable}
+	text := &output{format: formatTable}
 	e := &emergency{stopping: stopping{c, kubelet, o.settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
 	plan, question, action := e.plan, "\nDeclare the emergency?", e.declare
 	if o.end {
@@ -147,14 +147,14 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 		return err
 	}
 	if o.dryRun {
-		if err := plainly.document(c.Out, document); err != nil {
+		if err := text.document(c.Out, document); err != nil {
 			return err
 		}
 		c.say("Nothing was changed (dry run).")
 		return nil
 	}
 	if !o.yes {
-		if err := plainly.document(c.ErrOut, document); err != nil {
+		if err := text.document(c.ErrOut, document); err != nil {
 			return err
 		}
 		if err := o.ask(ctx, c, question); err != nil {
@@ -174,8 +174,8 @@ func orInterrupted(ctx context.Context, err error) error {
 	return findings(err)
 }
 
-// toDryRun returns the rights to a dry run of a registration. They are optional: without them nothing is proved.
-func toDryRun() []doctor.Right {
+// dryRunRights returns the rights to a dry run of a registration. They are optional: without them nothing is proved.
+func dryRunRights() []doctor.Right {
 	return []doctor.Right{
 		{Verb: "impersonate", Resource: "users", Name: "system:node:" + webhook.SelfTestNode},
 		{Verb: "impersonate", Resource: "groups", Name: "system:nodes"},
@@ -190,8 +190,8 @@ func (c *session) nodekeep(command string) string {
 	return program + " -n " + c.Namespace + " " + command
 }
 
-// stopped reports whether an emergency is declared, and says so on stderr. The command then decides by a policy that closes no Node.
-func (c *session) stopped(ctx context.Context) bool {
+// emergencyDeclared reports whether an emergency is declared, and says so on stderr. The command then decides by a policy that closes no Node.
+func (c *session) emergencyDeclared(ctx context.Context) bool {
 	declared, err := c.GetEmergency(ctx)
 	c.sayUnknown("Whether an emergency is declared", err)
 	if line := declared.Line(c.nodekeep("emergency --end"), c.Now()); line != "" {
@@ -203,8 +203,8 @@ func (c *session) stopped(ctx context.Context) bool {
 
 // ignored returns why the API server cannot see an emergency; empty: it can.
 func (e *emergency) ignored(ctx context.Context) (reason string, err error) {
-	done, err := e.runAll(ctx)
-	if done {
+	allowed, err := e.mayDoEverything(ctx)
+	if allowed {
 		return "ServiceAccount " + doctor.CaptureDeployment + " may do everything", nil
 	}
 	unconditional, unread := e.unconditional(ctx)
@@ -240,8 +240,8 @@ func (e *emergency) unconditional(ctx context.Context) (object string, err error
 	return "", errors.Join(known("mutatingadmissionpolicies", gateErr), known("mutatingwebhookconfigurations", callsErr))
 }
 
-// runAll reports whether capture's account may do everything, and so also what no emergency grants.
-func (e *emergency) runAll(ctx context.Context) (bool, error) {
+// mayDoEverything reports whether capture's account may do everything, and so also what no emergency grants.
+func (e *emergency) mayDoEverything(ctx context.Context) (bool, error) {
 	group := "system:serviceaccounts"
 	review, err := e.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + e.Namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.Namespace, "system:authenticated"},
@@ -253,7 +253,7 @@ func (e *emergency) runAll(ctx context.Context) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// keys returns those of [stopping.verificationKeys], or the default one where the policy cannot be read.
+// keys returns the result of [stopping.verificationKeys], or the default key where the policy cannot be read.
 func (e *emergency) keys(ctx context.Context) (keys []string, unknown error) {
 	if keys, unknown = e.verificationKeys(ctx); unknown != nil {
 		return []string{verify.Taint}, unknown
@@ -274,20 +274,20 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 		e.sayUnknown("Whether an emergency is declared already", err)
 	}
 	if plan.Ignored, err = e.ignored(ctx); err != nil {
-		plan.Unasked, _, _ = strings.Cut(err.Error(), "\n")
+		plan.UnknownReason, _, _ = strings.Cut(err.Error(), "\n")
 	}
-	if plan.Gated, err = e.needing(ctx, e.gates(time.Time{})); err != nil {
+	if plan.Gated, err = e.nodesToFree(ctx, e.gateRemoval(time.Time{})); err != nil {
 		return view.Document{}, false, err
 	}
 	keys, unknown := e.keys(ctx)
 	e.sayKeysUnknown(unknown)
-	if plan.Unverified, err = e.needing(ctx, verificationTaints(keys)); err != nil {
+	if plan.Unverified, err = e.nodesToFree(ctx, verificationTaints(keys)); err != nil {
 		return view.Document{}, false, err
 	}
 	e.closed = sets.List(sets.New(plan.Gated...).Insert(plan.Unverified...))
 	plan.Objects = e.toCreate(ctx)
 	if plan.Ignored != "" {
-		deleted, err := e.planned(ctx, e.gating())
+		deleted, err := e.planned(ctx, e.gatingObjects())
 		if err != nil {
 			return view.Document{}, false, err
 		}
@@ -321,12 +321,12 @@ func (e *emergency) declare(ctx context.Context) error {
 	errs := []error{e.createObjects(ctx)} // first: it is what matters
 	keys, unknown := e.keys(ctx)
 	stopped, begun, err := e.stop(ctx)
-	errs = append(errs, err, e.freeAll(ctx, e.gates(stopped)), e.freeAll(ctx, verificationTaints(keys)))
+	errs = append(errs, err, e.freeAll(ctx, e.gateRemoval(stopped)), e.freeAll(ctx, verificationTaints(keys)))
 	opened, err := e.opened(ctx, keys, unknown == nil)
 	errs = append(errs, err)
 	if err == nil {
 		for _, line := range opened.Lines() {
-			_ = e.done("%s", line)
+			_ = e.printResult("%s", line)
 		}
 		errs = append(errs, opened.Err())
 	}
@@ -335,7 +335,7 @@ func (e *emergency) declare(ctx context.Context) error {
 	}
 	begun.End, begun.Doctor = e.end, e.nodekeep("doctor")
 	for _, line := range begun.Lines() {
-		_ = e.done("%s", line)
+		_ = e.printResult("%s", line)
 	}
 	return begun.Err()
 }
@@ -353,7 +353,7 @@ func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view
 }
 
 // stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
-func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
+func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.DeclareResult, err error) {
 	reason, unasked := e.ignored(ctx)
 	if reason == "" {
 		e.sayUnknown("Whether the API server sees the emergency", unasked)
@@ -362,18 +362,18 @@ func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Beg
 		if err == nil || ctx.Err() != nil {
 			return stopped, begun, err
 		}
-		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.agreement+e.patience)
+		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settleTime+e.patience)
 	} else {
 		reason = "the API server cannot see the emergency: " + reason
 	}
-	_ = e.done("%s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", reason)
-	deleted := e.delete(ctx, e.gating()...)
+	_ = e.printResult("%s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", reason)
+	deleted := e.delete(ctx, e.gatingObjects()...)
 	stopped, begun, err = e.stoppedWithin(ctx)
 	return stopped, begun, errors.Join(deleted, err)
 }
 
-func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
-	waiting, cancel := context.WithTimeout(ctx, e.agreement+e.patience)
+func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun view.DeclareResult, err error) {
+	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.patience)
 	defer cancel()
 	stopped, refused, err := e.untilStopped(waiting)
 	if err != nil {
@@ -387,10 +387,10 @@ func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun
 }
 
 // freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
-func (e *emergency) freeAll(ctx context.Context, key freeing) error {
+func (e *emergency) freeAll(ctx context.Context, removal taintRemoval) error {
 	tried, errs := sets.New[string](), []error{}
 	for range maxPasses {
-		names, err := e.needing(ctx, key)
+		names, err := e.nodesToFree(ctx, removal)
 		if err != nil {
 			errs = append(errs, err)
 			break
@@ -399,7 +399,7 @@ func (e *emergency) freeAll(ctx context.Context, key freeing) error {
 		if len(names) == 0 {
 			break
 		}
-		_, err = e.free(ctx, names, key)
+		_, err = e.free(ctx, names, removal)
 		errs = append(errs, err)
 		tried.Insert(names...)
 	}
@@ -416,15 +416,15 @@ func (e *emergency) createObjects(ctx context.Context) error {
 	}
 	existing, bound, err := e.GetDeclaration(ctx)
 	e.sayUnknown("What is there of "+manifests.EmergencyName, err)
-	rbac, created := e.Client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
-	objects := e.declaring() // the RoleBinding, then the Role
+	rbac, createOptions := e.Client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
+	objects := e.declarationObjects() // the RoleBinding, then the Role
 	err = errors.Join(
 		e.create(ctx, objects[1], existing != nil, nodepolicy.Grants(existing), func() error {
-			_, err := rbac.Roles(e.Namespace).Create(ctx, &role, created)
+			_, err := rbac.Roles(e.Namespace).Create(ctx, &role, createOptions)
 			return err
 		}),
 		e.create(ctx, objects[0], bound != nil, nodepolicy.Binds(bound), func() error {
-			_, err := rbac.RoleBindings(e.Namespace).Create(ctx, &binding, created)
+			_, err := rbac.RoleBindings(e.Namespace).Create(ctx, &binding, createOptions)
 			return err
 		}))
 	if err != nil {
@@ -440,22 +440,22 @@ func (e *emergency) createObjects(ctx context.Context) error {
 }
 
 // create creates one object, unless it is there and right.
-func (e *emergency) create(ctx context.Context, object deletion, exists, right bool, create func() error) error {
+func (e *emergency) create(ctx context.Context, object objectDeletion, exists, right bool, create func() error) error {
 	switch {
 	case exists && right:
-		return e.done("%s %s: is there", object.kind, object.name)
+		return e.printResult("%s %s: is there", object.kind, object.name)
 	case exists:
 		if err := e.delete(ctx, object); err != nil {
 			return err
 		}
 	}
 	if err := create(); apierrors.IsAlreadyExists(err) {
-		return e.done("%s %s: is there", object.kind, object.name)
+		return e.printResult("%s %s: is there", object.kind, object.name)
 	} else if err != nil {
-		object.to.Verb = "create"
-		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.CallError(object.to, err))
+		object.right.Verb = "create"
+		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.CallError(object.right, err))
 	}
-	return e.done("%s %s: created", object.kind, object.name)
+	return e.printResult("%s %s: created", object.kind, object.name)
 }
 
 // endPlan shows what the end would do now. Without an emergency nothing is to be done.
@@ -465,13 +465,13 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 		return view.Document{}, false, err
 	}
 	if role == nil && binding == nil {
-		return view.Document{}, false, e.done("no emergency is declared in namespace %s", e.Namespace)
+		return view.Document{}, false, e.printResult("no emergency is declared in namespace %s", e.Namespace)
 	}
 	plan := view.EmergencyEnd{Cluster: e.Config.Host, Namespace: e.Namespace, Check: e.nodekeep("verify run --all")}
 	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		return view.Document{}, false, err
 	}
-	if plan.Objects, err = e.planned(ctx, e.declaring()); err != nil {
+	if plan.Objects, err = e.planned(ctx, e.declarationObjects()); err != nil {
 		return view.Document{}, false, err
 	}
 	e.declared = plan.Declared
@@ -487,7 +487,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 
 // unprovable returns the right that the caller lacks to prove the end. It is empty where none is known.
 func (e *emergency) unprovable(ctx context.Context) string {
-	for _, right := range toDryRun() {
+	for _, right := range dryRunRights() {
 		if allowed, err := e.Allowed(ctx, right); err == nil && !allowed {
 			return right.Denied()
 		}
@@ -497,16 +497,16 @@ func (e *emergency) unprovable(ctx context.Context) string {
 
 // missing returns the objects by which nodekeep acts on new Nodes, and that do not exist.
 func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
-	objects := append(e.gating(), // and what these refer to
+	objects := append(e.gatingObjects(), // and what these refer to
 		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
 		deletionOf(doctor.Right{Group: rbacv1.GroupName, Namespace: e.Namespace}, "Role", gateName, e.Client.RbacV1().Roles(e.Namespace)))
 	var errs []error
 	for _, object := range objects {
 		switch err := object.exists(ctx); {
 		case !apierrors.IsNotFound(err):
-			to := object.to
-			to.Verb = "get"
-			errs = append(errs, e.CallError(to, err))
+			right := object.right
+			right.Verb = "get"
+			errs = append(errs, e.CallError(right, err))
 		case object.name == webhookName:
 			missing.Webhook = append(missing.Webhook, object.kind+" "+object.name)
 		default:
@@ -518,11 +518,11 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 
 // reopened returns the Nodes that the end concerns.
 func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impact.Reopened, error) {
-	in, err := e.GetPolicyInForce(ctx, e.gate)
+	inForce, err := e.GetPolicyInForce(ctx, e.gate)
 	if err != nil {
 		return impact.Reopened{}, err
 	}
-	reopening := impact.NewReopening(in.Policy, declared.Holds, declared.Created.Time, e.Now())
+	reopening := impact.NewReopening(inForce.Policy, declared.Holds, declared.Created.Time, e.Now())
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
 			return impact.Reopened{}, fmt.Errorf("list nodes: %w", err)
@@ -534,18 +534,18 @@ func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impac
 
 // finish ends the emergency of which the plan was made.
 func (e *emergency) finish(ctx context.Context) error {
-	switch now, err := e.GetEmergency(ctx); {
+	switch current, err := e.GetEmergency(ctx); {
 	case err != nil:
 		return exitError{exitNotDone, fmt.Errorf("nothing was changed: %w", err)}
-	case now.Holds && (!e.declared.Holds || !now.Created.Equal(&e.declared.Created)):
+	case current.Holds && (!e.declared.Holds || !current.Created.Equal(&e.declared.Created)):
 		return exitError{exitNotDone, errUnplanned}
 	}
-	if err := e.delete(ctx, e.declaring()...); err != nil {
+	if err := e.delete(ctx, e.declarationObjects()...); err != nil {
 		return err
 	}
 	missing, err := e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	ended := view.Ended{Missing: missing, Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), Undeclared: !e.declared.Holds}
+	ended := view.EndResult{Missing: missing, Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), Undeclared: !e.declared.Holds}
 	switch {
 	case ended.Undeclared:
 	case len(missing.Gate) > 0 && len(missing.Webhook) > 0:
@@ -557,14 +557,14 @@ func (e *emergency) finish(ctx context.Context) error {
 		e.sayUnknown("Which Nodes are open and not verified", err)
 	}
 	for _, line := range ended.Lines() {
-		_ = e.done("%s", line)
+		_ = e.printResult("%s", line)
 	}
 	return ended.Err()
 }
 
 // unconfirmed returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unconfirmed(ctx context.Context) string {
-	waiting, cancel := context.WithTimeout(ctx, e.agreement+e.patience)
+	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.patience)
 	defer cancel()
 	switch _, refused, err := e.await(waiting, true); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -572,7 +572,7 @@ func (e *emergency) unconfirmed(ctx context.Context) string {
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:
-		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.agreement+e.patience)
+		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settleTime+e.patience)
 	case refused != nil:
 		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
 	}

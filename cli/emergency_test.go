@@ -143,7 +143,7 @@ func TestItIsNotSaidThatAnEmergencyLastsWhereItIsNotKnownWhetherTheAPIServerSees
 func TestALongSettlingTimeIsNoReasonToDeleteWhatGates(t *testing.T) {
 	e, _, out := emergencyOn(t, gatesNodes()...)
 	registersAt(t, e, func(context.Context) bool { return false })
-	e.agreement, e.patience = 2*dryRunEvery, dryRunEvery
+	e.settleTime, e.patience = 2*dryRunEvery, dryRunEvery
 	_, begun, err := e.stop(t.Context())
 	require.NoError(t, err)
 	assert.True(t, begun.Lasts)
@@ -165,7 +165,7 @@ func registersAt(t *testing.T, e *emergency, gates func(ctx context.Context) boo
 	var err error
 	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.agreement, e.patience = time.Millisecond, time.Second
+	e.settleTime, e.patience = time.Millisecond, time.Second
 }
 
 // Whichever process opened them: this command, capture or verify.
@@ -245,7 +245,7 @@ func refusesDryRuns(t *testing.T, e *emergency) {
 	var err error
 	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.agreement, e.patience = time.Millisecond, time.Second
+	e.settleTime, e.patience = time.Millisecond, time.Second
 }
 
 func TestADeclarationWhoseDryRunsAreRefusedIsNoProof(t *testing.T) {
@@ -475,7 +475,7 @@ func TestAnUninstallLeavesTheEmergencyAndSaysHowToEndIt(t *testing.T) {
 	stays, err = u.emergency(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "the emergency; once nodekeep is deleted, end it: kubectl -n nodekeep-system delete rolebinding,role nodekeep-emergency", stays)
-	for _, object := range append(u.gating(), u.guarding()...) {
+	for _, object := range append(u.gatingObjects(), u.guardObjects()...) {
 		assert.NotEqual(t, manifests.EmergencyName, object.name)
 	}
 	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -499,13 +499,13 @@ func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
 	require.NoError(t, err)
 	e.in.Policy = p
 	require.NoError(t, e.createObjects(t.Context()))
-	r := rollout{all: true, max: "1"}
+	r := verifyRollout{all: true, max: "1"}
 	require.NoError(t, r.validate())
 	require.Equal(t, intstr.FromInt32(1), r.limit)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err = r.waves(ctx, e.session, 1)
-	require.ErrorIs(t, err, errStopped)
+	err = r.closeInBatches(ctx, e.session, 1)
+	require.ErrorIs(t, err, errEmergency)
 	require.ErrorContains(t, err, "0 Nodes verified; 2 remain; run it again to go on")
 	assert.NotContains(t, err.Error(), "nothing was changed")
 	for _, action := range client.Actions() {

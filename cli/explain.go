@@ -112,17 +112,17 @@ func (o *explainOptions) rights(c *session, args []string) []doctor.Right {
 	if o.review != "" { // which record is only known once the review is read
 		return nil
 	}
-	return c.toState(args[0])
+	return c.nodeAndRecordRights(args[0])
 }
 
 func (o *explainOptions) run(ctx context.Context, c *session, args []string) error {
 	if o.review != "" {
 		if !o.offline {
-			c.stopped(ctx)
+			c.emergencyDeclared(ctx)
 		}
 		return o.explainReview(ctx, c)
 	}
-	c.stopped(ctx)
+	c.emergencyDeclared(ctx)
 	state, err := c.GetKnownState(ctx, args[0])
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 		if err != nil {
 			return err
 		}
-		explanation.RulesHeldUntil = view.HeldUntil(c.followed, ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
+		explanation.RulesHeldUntil = view.HeldUntil(c.inForce, ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
 	}
 	return o.write(c, "NodeExplanation", explanation)
 }

@@ -19,12 +19,12 @@ func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o, dryRun := newOptions(streams), false
 	o.rights = func(c *session, args []string) []doctor.Right {
 		if dryRun {
-			return c.toState(args[0])
+			return c.nodeAndRecordRights(args[0])
 		}
 		if len(args) > 1 {
-			return append(c.toState(args[0]), c.RecordRight("patch", args[0]))
+			return append(c.nodeAndRecordRights(args[0]), c.RecordRight("patch", args[0]))
 		}
-		return append(c.toState(args[0]), c.RecordRight("delete", args[0]), c.RecordsRight("create")) // a Node that registers meanwhile gets its record back
+		return append(c.nodeAndRecordRights(args[0]), c.RecordRight("delete", args[0]), c.RecordsRight("create")) // a Node that registers meanwhile gets its record back
 	}
 	command := o.changing(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
@@ -73,7 +73,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			if err := c.forget(ctx, state, forgetting); err != nil {
 				return err
 			}
-			return c.done("%s", forgetting.Done())
+			return c.printResult("%s", forgetting.Done())
 		}
 		return p, nil
 	})
@@ -103,7 +103,7 @@ func (c *session) forget(ctx context.Context, state nodestate.State, plan view.F
 	case plan.Whole && state.Unreadable != nil:
 		return c.failedWrite(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.Entry.Version))
 	case !plan.Whole:
-		return c.put(ctx, plan.Left(*state.Record, c.Now()), state.Entry.Version)
+		return c.put(ctx, plan.Remaining(*state.Record, c.Now()), state.Entry.Version)
 	}
 	outcome, err := gc.Remover{Records: c.Records, Client: c.Client}.Remove(ctx, state.Entry)
 	switch {
@@ -120,7 +120,7 @@ func (c *session) forget(ctx context.Context, state nodestate.State, plan view.F
 func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	o.rights = func(c *session, args []string) []doctor.Right {
-		return append(c.toState(args[0]), c.RecordsRight("create"), c.RecordRight("patch", args[0]))
+		return append(c.nodeAndRecordRights(args[0]), c.RecordsRight("create"), c.RecordRight("patch", args[0]))
 	}
 	return o.changing(&cobra.Command{
 		Use:   "remember NODE [flags]",
@@ -146,13 +146,13 @@ It does not ask: capture does the same by itself, sooner or later.`,
 			return nil, c.RequireRecord(state)
 		}
 		return &proposal{apply: func(ctx context.Context) error {
-			next := state.Written(c.in)
+			next := state.NextRecord(c.in)
 			if next != nil {
 				if err := c.put(ctx, *next, state.Entry.Version); err != nil {
 					return err
 				}
 			}
-			return c.done("%s", view.Remembered(state, next))
+			return c.printResult("%s", view.Remembered(state, next))
 		}}, nil
 	})
 }

@@ -21,11 +21,11 @@ import (
 
 // awaitCapture gives capture, which completes Nodes before it frees them, the time to do so.
 func (u *uninstalling) awaitCapture(ctx context.Context) error {
-	gated, err := u.needing(ctx, u.gates(time.Time{}))
+	gated, err := u.nodesToFree(ctx, u.gateRemoval(time.Time{}))
 	if err != nil || len(gated) == 0 || u.patience <= 0 {
 		return err
 	}
-	_ = u.done("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
+	_ = u.printResult("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
 		gated = slices.DeleteFunc(gated, func(name string) bool {
 			node, err := u.GetNode(ctx, name)
@@ -36,21 +36,21 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// needing reads all Nodes and returns the names of those that need a change.
-func (u *stopping) needing(ctx context.Context, key freeing) (names []string, err error) {
+// nodesToFree reads all Nodes and returns the names of those that need a change.
+func (u *stopping) nodesToFree(ctx context.Context, removal taintRemoval) (names []string, err error) {
 	for node, err := range u.ListNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		if _, needed := key.needed(node); needed {
+		if _, needed := removal.needed(node); needed {
 			names = append(names, node.Name)
 		}
 	}
 	return names, nil
 }
 
-// freeing removes one kind of taint from Nodes.
-type freeing struct {
+// taintRemoval removes one kind of taint from Nodes.
+type taintRemoval struct {
 	step      string // of an error
 	remaining string // how the Nodes are that remain
 	key       string // of the taint
@@ -58,14 +58,14 @@ type freeing struct {
 	done      func(*corev1.Node) string // reports the change
 }
 
-func (u *stopping) gates(stopped time.Time) freeing {
-	return freeing{
+func (u *stopping) gateRemoval(stopped time.Time) taintRemoval {
+	return taintRemoval{
 		step: "lift gate", remaining: "behind the gate", key: string(u.gate),
 		needed: func(node *corev1.Node) (plan.Plan, bool) {
 			return plan.Plan{Edits: plan.Lift(u.gate), ByClient: true}, u.gate.Present(node.Spec.Taints)
 		},
 		done: func(node *corev1.Node) string {
-			if late(node, stopped) {
+			if createdAfter(node, stopped) {
 				return "gate lifted. The Node registered after gating had stopped, so its kubelet (--register-with-taints) or its provisioner (startupTaints) adds it"
 			}
 			return "gate lifted"
@@ -73,19 +73,19 @@ func (u *stopping) gates(stopped time.Time) freeing {
 	}
 }
 
-func verificationTaints(keys []string) freeing {
-	return freeing{
+func verificationTaints(keys []string) taintRemoval {
+	return taintRemoval{
 		step: "remove verification taint", remaining: "with a verification taint", key: keys[0],
 		needed: func(node *corev1.Node) (plan.Plan, bool) {
 			taints := withKeys(node.Spec.Taints, keys)
-			return removing(taints), len(taints) > 0
+			return removeTaintsPlan(taints), len(taints) > 0
 		},
 		done: func(*corev1.Node) string { return "verification taint removed" },
 	}
 }
 
 // free changes Nodes and returns how many. One that fails does not keep the others from it.
-func (u *stopping) free(ctx context.Context, names []string, key freeing) (freed int, err error) {
+func (u *stopping) free(ctx context.Context, names []string, removal taintRemoval) (freed int, err error) {
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
@@ -94,15 +94,15 @@ func (u *stopping) free(ctx context.Context, names []string, key freeing) (freed
 	group.SetLimit(changedAtOnce)
 	for _, name := range names {
 		group.Go(func() error {
-			node, err := u.changeNode(ctx, name, key.needed)
+			node, err := u.changeNode(ctx, name, removal.needed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				errs = append(errs, fmt.Errorf("%s of node %q: %w", key.step, name, err))
+				errs = append(errs, fmt.Errorf("%s of node %q: %w", removal.step, name, err))
 			case node != nil:
 				freed++
-				_ = u.done("node %s: %s", name, key.done(node))
+				_ = u.printResult("node %s: %s", name, removal.done(node))
 			}
 			return nil
 		})
@@ -110,7 +110,7 @@ func (u *stopping) free(ctx context.Context, names []string, key freeing) (freed
 	if _ = group.Wait(); len(errs) == 0 {
 		return freed, nil
 	}
-	return freed, fmt.Errorf("%s %s still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), key.remaining, key.key, errors.Join(errs...))
+	return freed, fmt.Errorf("%s %s still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), removal.remaining, removal.key, errors.Join(errs...))
 }
 
 // freeUnverified removes the verification taints of all Nodes.
@@ -119,7 +119,7 @@ func (u *stopping) freeUnverified(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unverified, err := u.needing(ctx, verificationTaints(keys))
+	unverified, err := u.nodesToFree(ctx, verificationTaints(keys))
 	if err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func (u *stopping) changeNode(ctx context.Context, name string, needed func(*cor
 	return changed, err
 }
 
-// late reports whether a Node was created with the gate after gating had stopped. Both times are by the clock of the API server. Such a Node gets the
+// createdAfter reports whether a Node was created with the gate after gating had stopped. Both times are by the clock of the API server. Such a Node gets the
 // gate from its kubelet or its provisioner.
-func late(node *corev1.Node, stopped time.Time) bool {
+func createdAfter(node *corev1.Node, stopped time.Time) bool {
 	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
 }
 
@@ -164,7 +164,7 @@ func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err err
 		return nil, err
 	}
 	if inForce.Wrong != nil && inForce.Copy == "" && !inForce.Default() {
-		if err := u.done("%v: %s. So only taints with the key %s are removed", inForce.Wrong, view.Replacement(inForce), verify.Taint); err != nil {
+		if err := u.printResult("%v: %s. So only taints with the key %s are removed", inForce.Wrong, view.Replacement(inForce), verify.Taint); err != nil {
 			return nil, err
 		}
 	}
@@ -180,7 +180,7 @@ func withKeys(taints []corev1.Taint, keys []string) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return !slices.Contains(keys, taint.Key) })
 }
 
-// removing returns the change that removes taints, whenever they were added.
-func removing(taints []corev1.Taint) plan.Plan {
+// removeTaintsPlan returns the change that removes taints, whenever they were added.
+func removeTaintsPlan(taints []corev1.Taint) plan.Plan {
 	return plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints...), ByClient: true}
 }

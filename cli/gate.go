@@ -31,7 +31,7 @@ func newGateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newGateListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.names, o.rights = true, ofEvery
+	o.names, o.rights = true, rightsForAll
 	return o.command(&cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
@@ -47,7 +47,7 @@ capture runs at all. The wide format lists what each Node lacks.`,
 			# How many there are
 			nodekeep gate list --no-headers | wc -l`,
 	}, prints|decides, func(ctx context.Context, c *session, _ []string) error {
-		c.stopped(ctx)
+		c.emergencyDeclared(ctx)
 		captures := c.captures(ctx)
 		list := view.GatedList{Items: []view.Gated{}}
 		for state, err := range c.ListStates(ctx) {
@@ -69,7 +69,7 @@ capture runs at all. The wide format lists what each Node lacks.`,
 func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	o.rights = func(c *session, args []string) []doctor.Right {
-		return append(c.toState(args[0]), c.NodeRight("patch", args[0]))
+		return append(c.nodeAndRecordRights(args[0]), c.NodeRight("patch", args[0]))
 	}
 	return o.changing(&cobra.Command{
 		Use:   "lift NODE [flags]",
@@ -90,13 +90,13 @@ restore it where it can.`,
 		}
 		gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
 		if !ok {
-			return nil, c.done("node/%s is not behind the gate", args[0])
+			return nil, c.printResult("node/%s is not behind the gate", args[0])
 		}
 		return &proposal{document: gated.Document(c.Now()), question: "\n" + gated.Question(state), fingerprint: gated.Lacks(), apply: func(ctx context.Context) error {
 			if err := c.patchNode(ctx, observe.FromNode(state.Node), plan.Plan{Edits: plan.Lift(c.gate), ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 				return err
 			}
-			return c.done("node/%s: gate lifted", args[0])
+			return c.printResult("node/%s: gate lifted", args[0])
 		}}, nil
 	})
 }
@@ -106,7 +106,7 @@ func (c *session) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
-		known.Unstarted = !c.runs(ctx, captureName)
+		known.Unstarted = !c.hasReadyPod(ctx, captureName)
 	case err != nil:
 		c.sayUnknown("Whether a capture runs", c.CallError(c.LeaseRight(capture.LeaseName), err))
 	default:
@@ -127,12 +127,12 @@ func (c *session) captures(ctx context.Context) view.Captures {
 			known.Refused = nil
 			break
 		}
-		stamp := event.LastTimestamp
-		if stamp.IsZero() {
-			stamp = metav1.NewTime(event.EventTime.Time)
+		eventTime := event.LastTimestamp
+		if eventTime.IsZero() {
+			eventTime = metav1.NewTime(event.EventTime.Time)
 		}
-		if uid := event.InvolvedObject.UID; !stamp.Time.Before(last[uid].Time) {
-			known.Refused[uid], last[uid] = event.Message, stamp
+		if uid := event.InvolvedObject.UID; !eventTime.Time.Before(last[uid].Time) {
+			known.Refused[uid], last[uid] = event.Message, eventTime
 		}
 	}
 	return known

@@ -19,7 +19,7 @@ import (
 // listOptions are the flags of `list`.
 type listOptions struct {
 	*options
-	selects                     string
+	selectorText                string
 	selector                    labels.Selector
 	gone, live, stale, watching bool
 }
@@ -67,7 +67,7 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		GroupID: groupSee,
 	}, prints|decides, o)
 	flags := command.Flags()
-	flags.StringVarP(&o.selects, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
+	flags.StringVarP(&o.selectorText, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
 	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are deleted")
 	flags.BoolVar(&o.live, "live", false, "only Nodes that exist")
 	flags.BoolVar(&o.stale, "stale", false, "only Nodes about which something is left to do")
@@ -79,7 +79,7 @@ func (o *listOptions) validate() (err error) {
 	if o.gone && o.live {
 		return errors.New("--gone and --live exclude each other")
 	}
-	if o.selector, err = labels.Parse(o.selects); err != nil {
+	if o.selector, err = labels.Parse(o.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
 	return nil
@@ -87,9 +87,9 @@ func (o *listOptions) validate() (err error) {
 
 func (o *listOptions) rights(c *session, _ []string) []doctor.Right {
 	if o.watching {
-		return append(c.toEvery("list"), c.toEvery("watch")...)
+		return append(c.allNodesRights("list"), c.allNodesRights("watch")...)
 	}
-	return c.toEvery("list")
+	return c.allNodesRights("list")
 }
 
 func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
@@ -102,14 +102,14 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 	}
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
-			return lines.broken(err)
+			return lines.incomplete(err)
 		}
 		seen++
 		if summary := view.SummaryOf(state, c.in); lines.want(state, summary) {
 			lines.add(summary)
 		}
 	}
-	if o.stale && seen > 0 && !o.gone && !o.live && o.selects == "" {
+	if o.stale && seen > 0 && !o.gone && !o.live && o.selectorText == "" {
 		lines.emptyText = "Nothing to do: all that is kept of the Nodes is recorded and restored."
 	}
 	return lines.end()
@@ -149,8 +149,8 @@ func (l *lines) flush() error {
 	return l.tabs.Flush()
 }
 
-// broken ends a list that could not be read to its end: a table has the part that was read.
-func (l *lines) broken(err error) error {
+// incomplete ends a list that could not be read to its end: a table has the part that was read.
+func (l *lines) incomplete(err error) error {
 	printed := len(l.waiting)
 	if !l.output.table() || printed == 0 {
 		return err

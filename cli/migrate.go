@@ -25,7 +25,7 @@ func newMigrateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newMigratePlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = ofEvery
+	o.rights = rightsForAll
 	return o.command(&cobra.Command{
 		Use:   "plan OLD=NEW [flags]",
 		Short: "What renaming a label key is about: Nodes, records, conflicts, and what selects on it",
@@ -61,7 +61,7 @@ Plan does not see others that select on OLD: a custom resource, or a program tha
 
 func newMigrateStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = ofEvery
+	o.rights = rightsForAll
 	return o.command(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "How far the migrations of the policy are, and what is to be done next",
@@ -95,7 +95,7 @@ it.`,
 
 func newMigrateFinishCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = func(c *session, _ []string) []doctor.Right { return c.toRules("get", "patch", "create") }
+	o.rights = func(c *session, _ []string) []doctor.Right { return c.acceptRulesRights("get", "patch", "create") }
 	force := false
 	command := o.command(&cobra.Command{
 		Use:   "new OLD=NEW [flags]",
@@ -121,11 +121,11 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 			return fmt.Errorf("the policy in the cluster has no migration of %s to %s; begin with: nodekeep migrate plan %s", renaming.From, renaming.To, args[0])
 		}
 		c.decideUnder(ctx, p)
-		if err := c.mayFinish(ctx, force, known); err != nil {
+		if err := c.checkFinish(ctx, force, known); err != nil {
 			return err
 		}
 		if known.Phase == policy.MigrateBoth {
-			return c.done("Change the policy where you keep it (values of the chart, or kubectl edit nodepolicy %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
+			return c.printResult("Change the policy where you keep it (values of the chart, or kubectl edit nodepolicy %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
 				doctor.PolicyName, known.From, known.To, known.From, known.To)
 		}
 		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.acceptRules(ctx, p.RulesHash(), false, true) })
@@ -134,20 +134,20 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 	return command
 }
 
-// mayFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
-func (c *session) mayFinish(ctx context.Context, force bool, migration policy.Migration) error {
-	looked := []*impact.Migration{impact.NewMigration(migration, c.in.Policy)}
+// checkFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
+func (c *session) checkFinish(ctx context.Context, force bool, migration policy.Migration) error {
+	migrations := []*impact.Migration{impact.NewMigration(migration, c.in.Policy)}
 	for _, m := range c.in.Policy.Migrations() {
 		if m != migration && migration.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
-			looked = append(looked, impact.NewMigration(m, c.in.Policy))
+			migrations = append(migrations, impact.NewMigration(m, c.in.Policy))
 		}
 	}
-	if err := c.CountMigrations(ctx, c.in, looked...); err != nil {
+	if err := c.CountMigrations(ctx, c.in, migrations...); err != nil {
 		return err
 	}
 	var blocks []string
-	for _, m := range looked {
-		blocks = append(blocks, m.Blocks()...)
+	for _, m := range migrations {
+		blocks = append(blocks, m.Blockers()...)
 	}
 	if len(blocks) == 0 {
 		return nil
@@ -175,8 +175,8 @@ func renamingOf(argument string) policy.Migration {
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}
 }
 
-// finishes names a migration whose release would remove a label from Nodes; ok is false where none would.
-func finishes(p policy.Policy, renamed int) (m policy.Migration, ok bool) {
+// migrationToFinish returns a migration whose release would remove a label from Nodes; ok is false where none would.
+func migrationToFinish(p policy.Policy, renamed int) (m policy.Migration, ok bool) {
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			return m, true

@@ -29,15 +29,15 @@ func (c *session) following(ctx context.Context, state nodestate.State, request 
 		return state
 	}
 	machine := webhook.MachineOf(request, c.in.Policy)
-	var rest []record.Record
+	var records []record.Record
 	for listed, err := range c.ListRecords(ctx) {
 		if err != nil {
 			return state.FollowingUnknown(err.Error())
 		}
-		fn := func(r record.Record) bool { return machine.Agrees(r.Machine) }
-		if r := listed.Entry.Record; listed.Err == nil && (fn(r) || r.Followed != "" || slices.ContainsFunc(r.Earlier, fn)) {
-			rest = append(rest, r)
+		sameMachine := func(r record.Record) bool { return machine.Agrees(r.Machine) }
+		if r := listed.Entry.Record; listed.Err == nil && (sameMachine(r) || r.Followed != "" || slices.ContainsFunc(r.Earlier, sameMachine)) {
+			records = append(records, r)
 		}
 	}
-	return state.Following(machine, rest, c.in)
+	return state.Following(machine, records, c.in)
 }

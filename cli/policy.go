@@ -111,7 +111,7 @@ func (o *policyCheckOptions) validate() error {
 }
 
 func (o *policyCheckOptions) rights(c *session, _ []string) []doctor.Right {
-	return append(c.toEvery("list"), c.ConfigMapRight("get", store.AcceptedName))
+	return append(c.allNodesRights("list"), c.ConfigMapRight("get", store.AcceptedName))
 }
 
 func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string) error {
@@ -126,13 +126,13 @@ func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string)
 	planned, err := policy.Load(content, c.in.Policy.Gate())
 	switch {
 	case errors.As(err, &check.Errors):
-		return o.wrong(check)
+		return o.reportErrors(check)
 	case err != nil:
 		return usage(err)
 	}
 	check.Warnings = planned.Warnings()
 	if check.Valid = true; o.againstCluster {
-		check.ComparedWith = o.policy.from
+		check.ComparedWith = o.policy.description
 		if check.Impact, err = c.compare(ctx, planned); err != nil {
 			return err
 		}
@@ -140,8 +140,8 @@ func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string)
 	return o.write(c, "PolicyCheck", check)
 }
 
-// wrong reports the errors in a manifest.
-func (o *options) wrong(check view.PolicyCheck) error {
+// reportErrors reports the errors in a manifest.
+func (o *options) reportErrors(check view.PolicyCheck) error {
 	if o.table() {
 		for _, fileErr := range check.Errors {
 			if _, err := fmt.Fprintln(o.Out, fileErr.Location(check.File)); err != nil {

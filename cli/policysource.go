@@ -22,8 +22,8 @@ import (
 
 // policySource defines which policy counts and which taint is the gate: those of flags, or else those of the cluster.
 type policySource struct {
-	file, key string
-	from      string // which policy was read, in words
+	file, gateKey string
+	description   string // which policy was read, in words
 }
 
 func (s *policySource) addTo(command *cobra.Command) {
@@ -33,21 +33,21 @@ func (s *policySource) addTo(command *cobra.Command) {
 }
 
 func (s *policySource) addGateTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateName+"), or "+string(policy.DefaultGate))
+	command.Flags().StringVar(&s.gateKey, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateName+"), or "+string(policy.DefaultGate))
 }
 
 // validate checks the gate's key.
 func (s *policySource) validate() error {
-	if wrong := validation.IsQualifiedName(s.key); s.key != "" && len(wrong) > 0 {
-		return usage(fmt.Errorf("--gate-key %q: %s", s.key, strings.Join(wrong, "; ")))
+	if wrong := validation.IsQualifiedName(s.gateKey); s.gateKey != "" && len(wrong) > 0 {
+		return usage(fmt.Errorf("--gate-key %q: %s", s.gateKey, strings.Join(wrong, "; ")))
 	}
 	return nil
 }
 
 // gate returns that of the flag, or that of the cluster.
 func (s *policySource) gate(ctx context.Context, c *session) (policy.Gate, error) {
-	if s.key != "" {
-		return policy.Gate(s.key), nil
+	if s.gateKey != "" {
+		return policy.Gate(s.gateKey), nil
 	}
 	found, err := c.GetGateConfigMap(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *session) gateIn(found *corev1.ConfigMap) policy.Gate {
 // read returns the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
 // c nil no cluster is asked.
 func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, err error) {
-	gate, installed := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true
-	if c != nil && s.key == "" {
+	gate, installed := cmp.Or(policy.Gate(s.gateKey), policy.DefaultGate), true
+	if c != nil && s.gateKey == "" {
 		found, err := c.GetGateConfigMap(ctx)
 		if err != nil {
 			return p, err
@@ -77,37 +77,37 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 	}
 	switch {
 	case s.file != "":
-		s.from = s.file
+		s.description = s.file
 		return loadFile(s.file, gate)
 	case c == nil:
 		return policy.Default().WithGate(gate), nil
 	}
-	in, err := c.GetPolicyInForce(ctx, gate)
+	inForce, err := c.GetPolicyInForce(ctx, gate)
 	if err != nil {
 		return p, err
 	}
 	const hint = "If nodekeep is in another namespace, name it with -n."
-	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
-	if in.Wrong != nil {
-		s.from = view.Replacement(in)
+	s.description = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
+	if inForce.Wrong != nil {
+		s.description = view.Replacement(inForce)
 	}
 	switch {
-	case in.Default():
-		s.from = "the default policy, since there is no NodePolicy " + doctor.PolicyName
-	case errors.Is(in.Wrong, cluster.ErrNotServed) && !installed && in.Copy == "":
-		s.from = "the default policy, since nodekeep is not installed"
+	case inForce.Default():
+		s.description = "the default policy, since there is no NodePolicy " + doctor.PolicyName
+	case errors.Is(inForce.Wrong, cluster.ErrNotServed) && !installed && inForce.Copy == "":
+		s.description = "the default policy, since nodekeep is not installed"
 		c.say("This cluster has no CustomResourceDefinition %s, and namespace %s has no ConfigMap %s, so nodekeep is not installed. The default policy is taken. %s",
 			doctor.PolicyDefinition, c.Namespace, gateName, hint)
-		return in.Policy, nil
-	case in.Wrong != nil:
-		c.say("%v: %s.", in.Wrong, view.Replacement(in))
+		return inForce.Policy, nil
+	case inForce.Wrong != nil:
+		c.say("%v: %s.", inForce.Wrong, view.Replacement(inForce))
 	}
 	if !installed {
 		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, hint)
 	}
-	c.followed = in
-	c.sayBehind(ctx, in)
-	return in.Policy, nil
+	c.inForce = inForce
+	c.sayBehind(ctx, inForce)
+	return inForce.Policy, nil
 }
 
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {

@@ -111,7 +111,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 			p, err := source.read(t.Context(), opened)
 			require.NoError(t, err)
 			assert.Equal(t, c.retention, p.Retention().String())
-			assert.Equal(t, c.from, source.from)
+			assert.Equal(t, c.from, source.description)
 			if c.output == "" {
 				assert.Empty(t, out.String())
 			} else {
@@ -128,12 +128,12 @@ func TestThePolicyOfAFileAndTheGateOfAFlagAskNoCluster(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(retaining("4h")), 0o600))
 	for name, c := range map[string]*session{"a cluster without clients": {}, "no cluster": nil} {
-		source := policySource{file: file, key: "example.com/other"}
+		source := policySource{file: file, gateKey: "example.com/other"}
 		p, err := source.read(t.Context(), c)
 		require.NoError(t, err, name)
 		assert.Equal(t, "4h0m0s", p.Retention().String())
 		assert.EqualValues(t, "example.com/other", p.Gate())
-		assert.Equal(t, file, source.from)
+		assert.Equal(t, file, source.description)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestACommandThatKnowsTheGateAloneSaysWhichKeyItTakes(t *testing.T) {
 		output string
 	}{
 		"that of the cluster": {maps: map[string]map[string]string{gateName: {"gate-key": "example.com/gate"}}, want: "example.com/gate"},
-		"that of the flag":    {source: policySource{key: "example.com/flag"}, want: "example.com/flag"},
+		"that of the flag":    {source: policySource{gateKey: "example.com/flag"}, want: "example.com/flag"},
 		"the default one":     {want: policy.DefaultGate, output: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

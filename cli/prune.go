@@ -94,7 +94,7 @@ func (o *pruneOptions) run(ctx context.Context, c *session, _ []string) error {
 			plan.Add(listed.Entry.Record)
 		}
 	}
-	plan.Oldest(o.limit)
+	plan.SortAndLimit(o.limit)
 	printer := (&output{}).tablePrinter()
 	switch {
 	case len(plan.Due) == 0:
@@ -122,7 +122,7 @@ func (o *pruneOptions) run(ctx context.Context, c *session, _ []string) error {
 func (c *session) prune(ctx context.Context, plan *view.Pruning) error {
 	outcomes, tried := map[gc.Outcome]int{}, 0
 	err := changeEach(ctx, plan.Due, func(due view.DueRecord) (gc.Outcome, error) {
-		step, cancel := finish(ctx)
+		step, cancel := withoutInterrupt(ctx)
 		defer cancel()
 		return gc.Remover{Records: c.Records, Client: c.Client}.Collect(step, due.Node, plan.IsDue)
 	}, func(outcome gc.Outcome, _ error) {
@@ -144,8 +144,8 @@ func (c *session) prune(ctx context.Context, plan *view.Pruning) error {
 	if kept := outcomes[gc.Kept]; kept > 0 {
 		report += fmt.Sprintf("; %d kept, which have changed or whose Nodes are back", kept)
 	}
-	if restored := outcomes[gc.PutBack]; restored > 0 {
-		report += fmt.Sprintf("; %d put back, since their Nodes registered in that very moment", restored)
+	if putBack := outcomes[gc.PutBack]; putBack > 0 {
+		report += fmt.Sprintf("; %d put back, since their Nodes registered in that very moment", putBack)
 	}
-	return c.done("%s", report)
+	return c.printResult("%s", report)
 }

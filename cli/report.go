@@ -122,7 +122,7 @@ func (o *reportOptions) rights(c *session, args []string) []doctor.Right {
 	if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
 		return []doctor.Right{c.NodesRight("list")}
 	}
-	return c.toEvery("list")
+	return c.allNodesRights("list")
 }
 
 func (o *reportOptions) run(ctx context.Context, c *session, args []string) error {
@@ -130,22 +130,22 @@ func (o *reportOptions) run(ctx context.Context, c *session, args []string) erro
 	if len(args) == 0 {
 		o.sections = report.Sections()
 	}
-	found, err := o.addUp(ctx, c)
+	found, err := o.collect(ctx, c)
 	if err != nil {
 		return err
 	}
 	if err := o.writeReport(c, found); err != nil {
 		return err
 	}
-	return findings(o.unwell(found))
+	return findings(o.problems(found))
 }
 
 func (o *reportOptions) includes(sections ...string) bool {
 	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(o.sections, section) })
 }
 
-// unwell returns what a report must not pass over in silence; nil: nothing.
-func (o *reportOptions) unwell(found report.Report) error {
+// problems returns what a report must not pass over in silence; nil: nothing.
+func (o *reportOptions) problems(found report.Report) error {
 	var all []string
 	if found.Usage != nil && len(found.Usage.NotRead) > 0 {
 		all = append(all, "not everything that selects Nodes could be read: "+strings.Join(report.UnreadKinds(found.Usage.NotRead), ", "))
@@ -159,8 +159,8 @@ func (o *reportOptions) unwell(found report.Report) error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-// addUp reads the cluster once, page by page, and counts for all sections.
-func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, error) {
+// collect reads the cluster once, page by page, and counts for all sections.
+func (o *reportOptions) collect(ctx context.Context, c *session) (report.Report, error) {
 	now := c.Now().UTC()
 	rules := c.in.Policy.Governance()
 	nodes, histories, ages := report.NewNodes(o.tier), report.NewHistories(now), report.NewAges(o.tier, o.last, now)

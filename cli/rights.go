@@ -10,7 +10,7 @@ func (o *options) needs(c *session, abilities ability, args []string) (needed []
 	switch {
 	case abilities&decides != 0 && o.policy.file == "":
 		needed = append(needed, c.PolicyInForceRights()...)
-	case abilities&(decides|knowsGate) != 0 && o.policy.key == "":
+	case abilities&(decides|knowsGate) != 0 && o.policy.gateKey == "":
 		needed = append(needed, c.ConfigMapRight("get", gateName))
 	}
 	if o.rights != nil {
@@ -19,18 +19,18 @@ func (o *options) needs(c *session, abilities ability, args []string) (needed []
 	return needed
 }
 
-// toEvery returns the rights to go through all Nodes and all records.
-func (c *session) toEvery(verb string) []doctor.Right {
+// allNodesRights returns the rights to go through all Nodes and all records.
+func (c *session) allNodesRights(verb string) []doctor.Right {
 	return []doctor.Right{c.NodesRight(verb), c.RecordsRight(verb)}
 }
 
-// toState returns the rights to read a Node and its record.
-func (c *session) toState(node string) []doctor.Right {
+// nodeAndRecordRights returns the rights to read a Node and its record.
+func (c *session) nodeAndRecordRights(node string) []doctor.Right {
 	return []doctor.Right{c.NodeRight("get", node), c.RecordRight("get", node)}
 }
 
-// ofState returns the rights of a command that reads a Node and its record.
-func ofState(c *session, args []string) []doctor.Right { return c.toState(args[0]) }
+// rightsForState returns the rights of a command that reads a Node and its record.
+func rightsForState(c *session, args []string) []doctor.Right { return c.nodeAndRecordRights(args[0]) }
 
-// ofEvery returns those of a command that goes through all Nodes and all records.
-func ofEvery(c *session, _ []string) []doctor.Right { return c.toEvery("list") }
+// rightsForAll returns those of a command that goes through all Nodes and all records.
+func rightsForAll(c *session, _ []string) []doctor.Right { return c.allNodesRights("list") }

@@ -77,9 +77,9 @@ func (o *rollbackOptions) validate() error {
 
 func (o *rollbackOptions) rights(c *session, args []string) []doctor.Right {
 	if o.dryRun == dryRunClient {
-		return c.toState(args[0])
+		return c.nodeAndRecordRights(args[0])
 	}
-	return append(c.toState(args[0]), c.NodeRight("patch", args[0]))
+	return append(c.nodeAndRecordRights(args[0]), c.NodeRight("patch", args[0]))
 }
 
 func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) error {

@@ -13,7 +13,7 @@ import (
 
 func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = ofState
+	o.rights = rightsForState
 	return o.command(&cobra.Command{
 		Use:   "show NODE [flags]",
 		Short: "The record of a Node",
@@ -47,7 +47,7 @@ break. If the policy cannot be read, the record is shown without them.`,
 
 func newHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = ofState
+	o.rights = rightsForState
 	return o.command(&cobra.Command{
 		Use:   "history NODE [flags]",
 		Short: "Who changed which label or taint of a Node, when, and from what to what",
@@ -82,7 +82,7 @@ decides them anew.`,
 
 func newDiffCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = ofState
+	o.rights = rightsForState
 	return o.command(&cobra.Command{
 		Use:   "diff NODE [flags]",
 		Short: "How the record of a Node differs from the live Node",

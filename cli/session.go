@@ -17,7 +17,7 @@ type session struct {
 	*cluster.Cluster
 	genericiooptions.IOStreams
 
-	followed nodepolicy.InForce // the policy of the cluster, of a command that goes by it
+	inForce nodepolicy.InForce // the policy of the cluster, of a command that goes by it
 
 	in   plan.Circumstances // of a command that decides
 	gate policy.Gate        // of a command that decides or knows the gate
@@ -35,8 +35,8 @@ func (c *session) sayUnknown(subject string, err error) {
 	}
 }
 
-// done writes a line to stdout: what a command did.
-func (c *session) done(format string, args ...any) error {
+// printResult writes a line to stdout: what a command did.
+func (c *session) printResult(format string, args ...any) error {
 	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
 	return err
 }

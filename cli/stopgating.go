@@ -20,9 +20,9 @@ const (
 // stopping is what uninstall and emergency have in common. They stop gating, and free Nodes.
 type stopping struct {
 	*session
-	kubelet   *webhook.DryRun
-	agreement time.Duration // how long no dry run may be gated. After that time every API server is assumed to have noticed.
-	manager   string        // the field manager of the changes
+	kubelet    *webhook.DryRun
+	settleTime time.Duration // --settle: how long no dry run may be gated. After that time every API server is assumed to have noticed.
+	manager    string        // the field manager of the changes
 }
 
 // untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
@@ -33,20 +33,20 @@ func (u *stopping) untilStopped(ctx context.Context) (stopped time.Time, refused
 	case err != nil:
 		return time.Time{}, false, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, u.gate)
 	case cause != nil:
-		_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", cause, u.agreement)
-		pause(ctx, u.agreement)
+		_ = u.printResult("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", cause, u.settleTime)
+		pause(ctx, u.settleTime)
 		return time.Time{}, true, ctx.Err()
 	}
-	_ = u.done("new Nodes are no longer gated")
+	_ = u.printResult("new Nodes are no longer gated")
 	return stopped, false, nil
 }
 
-// await waits until each dry-run CREATE of the settling time was gated, or none was. It returns the start of that time by the clock of the API
-// server. Refused is why the API server refuses dry runs, so that neither can be seen.
-func (u *stopping) await(ctx context.Context, gated bool) (stopped time.Time, refused, err error) {
+// await waits until each dry-run CREATE of the settling time was gated, or none was. As stopped, it returns the start of that time by the clock of the API
+// server. The result refused is why the API server refuses dry runs, so that neither can be seen.
+func (u *stopping) await(ctx context.Context, gated bool) (serverStart time.Time, refused, err error) {
 	var start time.Time // by our clock
 	failed := 0
-	for start.IsZero() || time.Since(start) < u.agreement {
+	for start.IsZero() || time.Since(start) < u.settleTime {
 		node, err := u.kubelet.Register(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -60,11 +60,11 @@ func (u *stopping) await(ctx context.Context, gated bool) (stopped time.Time, re
 			start, failed = time.Time{}, 0
 		case start.IsZero():
 			start, failed = time.Now(), 0
-			stopped = node.CreationTimestamp.Time
+			serverStart = node.CreationTimestamp.Time
 		}
 		pause(ctx, dryRunEvery)
 	}
-	return stopped, nil, nil
+	return serverStart, nil, nil
 }
 
 // nodekeepTouched reports whether the policy or the webhook has changed a registration. The webhook removes the gate of the self-test's Node again.

@@ -100,8 +100,8 @@ func (o *uninstallOptions) rights(c *session, _ []string) []doctor.Right {
 		return needed
 	}
 	u := &uninstalling{stopping: stopping{session: c}}
-	for _, object := range append(u.gating(), u.guarding()...) {
-		needed = append(needed, object.to)
+	for _, object := range append(u.gatingObjects(), u.guardObjects()...) {
+		needed = append(needed, object.right)
 	}
 	return append(needed, c.NodesRight("get"), c.NodesRight("patch"))
 }
@@ -111,7 +111,7 @@ func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) erro
 	if err != nil {
 		return err
 	}
-	plainly := &output{format: formatTable}
+	text := &output{format: formatTable}
 	u := &uninstalling{stopping{c, kubelet, o.settle, "nodekeep-uninstall"}, o.patience}
 	if o.dryRun || !o.yes {
 		plan, err := u.plan(ctx)
@@ -119,13 +119,13 @@ func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) erro
 			return err
 		}
 		if o.dryRun {
-			if err := plainly.document(c.Out, plan.Document(c.Now())); err != nil {
+			if err := text.document(c.Out, plan.Document(c.Now())); err != nil {
 				return err
 			}
 			c.say("Nothing was changed (dry run).")
 			return nil
 		}
-		if err := plainly.document(c.ErrOut, plan.Document(c.Now())); err != nil {
+		if err := text.document(c.ErrOut, plan.Document(c.Now())); err != nil {
 			return err
 		}
 		if err := o.ask(ctx, c, "\nUninstall?"); err != nil {
@@ -139,7 +139,7 @@ func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) erro
 
 // run ends with the first step that fails. What was done by then stays done.
 func (u *uninstalling) run(ctx context.Context) error {
-	if err := u.delete(ctx, u.gating()...); err != nil {
+	if err := u.delete(ctx, u.gatingObjects()...); err != nil {
 		return err
 	}
 	stopped, _, err := u.untilStopped(ctx)
@@ -151,27 +151,27 @@ func (u *uninstalling) run(ctx context.Context) error {
 	}
 	freed := 0
 	for range maxPasses {
-		gated, err := u.needing(ctx, u.gates(stopped))
+		gated, err := u.nodesToFree(ctx, u.gateRemoval(stopped))
 		if err != nil {
 			return err
 		}
 		if len(gated) == 0 {
 			verb := map[bool]string{true: "was", false: "were"}[freed == 1]
-			_ = u.done("no Node is behind the gate; %s %s freed here", view.Counted(freed, "Node"), verb)
+			_ = u.printResult("no Node is behind the gate; %s %s freed here", view.Counted(freed, "Node"), verb)
 			if err := u.freeUnverified(ctx); err != nil { // only now: capture adds these taints to Nodes behind the gate
 				return err
 			}
-			if err := u.delete(ctx, u.guarding()...); err != nil {
+			if err := u.delete(ctx, u.guardObjects()...); err != nil {
 				return err
 			}
 			emergency, err := u.emergency(ctx)
 			u.sayUnknown("Whether an emergency is declared", err)
 			if emergency != "" {
-				_ = u.done("Stays: %s", emergency)
+				_ = u.printResult("Stays: %s", emergency)
 			}
-			return u.done("nodekeep can be deleted now. %s", view.PolicyStays)
+			return u.printResult("nodekeep can be deleted now. %s", view.PolicyStays)
 		}
-		n, err := u.free(ctx, gated, u.gates(stopped))
+		n, err := u.free(ctx, gated, u.gateRemoval(stopped))
 		if freed += n; err != nil {
 			return err
 		}
@@ -180,22 +180,22 @@ func (u *uninstalling) run(ctx context.Context) error {
 }
 
 // delete deletes objects, as many as it can. A missing object is not an error.
-func (u *stopping) delete(ctx context.Context, objects ...deletion) error {
+func (u *stopping) delete(ctx context.Context, objects ...objectDeletion) error {
 	var errs []error
 	for _, object := range objects {
 		switch err := object.delete(ctx, object.name, metav1.DeleteOptions{}); {
 		case apierrors.IsNotFound(err):
-			_ = u.done("%s %s: is not there", object.kind, object.name)
+			_ = u.printResult("%s %s: is not there", object.kind, object.name)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "delete"}, err)))
 		default:
-			_ = u.done("%s %s: deleted", object.kind, object.name)
+			_ = u.printResult("%s %s: deleted", object.kind, object.name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// pause waits, or until ctx is done.
+// pause waits for a time, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -24,7 +24,7 @@ func TestNodesThatCarryTheGateAreFreedWhateverItsEffect(t *testing.T) {
 	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", o.Taint()), withTaints("soft", soft))
 	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, o: {"other"}, "example.com/none": nil} {
 		u := &stopping{session: &session{Cluster: &cluster.Cluster{Client: client}, gate: gate}}
-		gated, err := u.needing(t.Context(), u.gates(time.Time{}))
+		gated, err := u.nodesToFree(t.Context(), u.gateRemoval(time.Time{}))
 		require.NoError(t, err)
 		assert.Equal(t, want, gated)
 	}
@@ -45,7 +45,7 @@ func TestANodeMadeAfterGatingHadStoppedIsLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := withTaints("a")
 			n.CreationTimestamp = metav1.NewTime(c.created)
-			assert.Equal(t, c.want, late(n, c.stopped))
+			assert.Equal(t, c.want, createdAfter(n, c.stopped))
 		})
 	}
 }

@@ -24,10 +24,10 @@ import (
 // groupAdmission is the API group of admission policies and webhook configurations.
 const groupAdmission = admissionregistrationv1.GroupName
 
-// deletion is an object to delete.
-type deletion struct {
+// objectDeletion is an object to delete.
+type objectDeletion struct {
 	kind, name string
-	to         doctor.Right
+	right      doctor.Right
 	delete     func(context.Context, string, metav1.DeleteOptions) error
 	exists     func(context.Context) error
 }
@@ -38,39 +38,39 @@ type deletable[T any] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// deletionOf returns that of one object; to has its group and namespace.
-func deletionOf[T any](to doctor.Right, kind, name string, client deletable[T]) deletion {
+// deletionOf returns the deletion of one object; the right has its group and namespace.
+func deletionOf[T any](right doctor.Right, kind, name string, client deletable[T]) objectDeletion {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	to.Verb, to.Resource, to.Name = "delete", resource.Resource, name
-	return deletion{kind: kind, name: name, to: to, delete: client.Delete, exists: func(ctx context.Context) error {
+	right.Verb, right.Resource, right.Name = "delete", resource.Resource, name
+	return objectDeletion{kind: kind, name: name, right: right, delete: client.Delete, exists: func(ctx context.Context) error {
 		_, err := client.Get(ctx, name, metav1.GetOptions{})
 		return err
 	}}
 }
 
-// gating returns the objects that add the gate to new Nodes.
-func (u *stopping) gating() []deletion {
+// gatingObjects returns the objects that add the gate to new Nodes.
+func (u *stopping) gatingObjects() []objectDeletion {
 	admission := u.Client.AdmissionregistrationV1()
-	return []deletion{
+	return []objectDeletion{
 		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings()),
 		deletionOf(doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}, "RoleBinding", gateName, u.Client.RbacV1().RoleBindings(u.Namespace)),
 		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
 	}
 }
 
-// declaring returns the objects that declare an emergency.
-func (u *stopping) declaring() []deletion {
-	rbac, to := u.Client.RbacV1(), doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}
-	return []deletion{
-		deletionOf(to, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(u.Namespace)),
-		deletionOf(to, "Role", manifests.EmergencyName, rbac.Roles(u.Namespace)),
+// declarationObjects returns the objects that declare an emergency.
+func (u *stopping) declarationObjects() []objectDeletion {
+	rbac, right := u.Client.RbacV1(), doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}
+	return []objectDeletion{
+		deletionOf(right, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(u.Namespace)),
+		deletionOf(right, "Role", manifests.EmergencyName, rbac.Roles(u.Namespace)),
 	}
 }
 
-// guarding returns the objects that capture needs while Nodes have the gate, and those that no manifest has.
-func (u *uninstalling) guarding() []deletion {
+// guardObjects returns the objects that capture needs while Nodes have the gate, and those that no manifest has.
+func (u *uninstalling) guardObjects() []objectDeletion {
 	admission := u.Client.AdmissionregistrationV1()
-	var objects []deletion
+	var objects []objectDeletion
 	for _, name := range governance.PolicyNames() {
 		objects = append(objects,
 			deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
@@ -92,13 +92,13 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 		return plan, err
 	}
 	plan.Cluster, plan.Namespace = u.Config.Host, u.Namespace
-	if plan.Gated, err = u.needing(ctx, u.gates(time.Time{})); err != nil {
+	if plan.Gated, err = u.nodesToFree(ctx, u.gateRemoval(time.Time{})); err != nil {
 		return plan, err
 	}
-	if plan.Unverified, err = u.needing(ctx, verificationTaints(keys)); err != nil {
+	if plan.Unverified, err = u.nodesToFree(ctx, verificationTaints(keys)); err != nil {
 		return plan, err
 	}
-	if plan.Objects, err = u.planned(ctx, append(u.gating(), u.guarding()...)); err != nil {
+	if plan.Objects, err = u.planned(ctx, append(u.gatingObjects(), u.guardObjects()...)); err != nil {
 		return plan, err
 	}
 	if plan.Leases, err = u.leases(ctx); err != nil {
@@ -111,7 +111,7 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 // emergency returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
 func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
 	end := "; once nodekeep is deleted, end it: kubectl -n " + u.Namespace + " delete rolebinding,role " + manifests.EmergencyName
-	for _, object := range u.declaring() {
+	for _, object := range u.declarationObjects() {
 		switch err := object.exists(ctx); {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
@@ -126,7 +126,7 @@ func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) 
 }
 
 // planned returns what deletes of these objects would do now.
-func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.PlannedDeletion, err error) {
+func (u *stopping) planned(ctx context.Context, objects []objectDeletion) (all []view.PlannedDeletion, err error) {
 	for _, object := range objects {
 		state := "to be deleted"
 		switch err := object.exists(ctx); {
@@ -142,7 +142,7 @@ func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.
 	return all, nil
 }
 
-// leases returns those of processes, which no step deletes. One that the caller may not read is named, too.
+// leases returns the names of the Leases of processes, which no step deletes. One that the caller may not read is named, too.
 func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
 	for _, name := range []string{capture.LeaseName, doctor.VerifyDeployment} {
 		switch _, err := u.Client.CoordinationV1().Leases(u.Namespace).Get(ctx, name, metav1.GetOptions{}); {

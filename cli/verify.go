@@ -59,10 +59,10 @@ func (n *checksNamespace) validate() error { return checkNamespace("--checks-nam
 // verifyListOptions are the flags of `verify list`.
 type verifyListOptions struct {
 	*options
-	namespace checksNamespace
-	selects   string
-	selector  labels.Selector
-	everyNode bool
+	namespace    checksNamespace
+	selectorText string
+	selector     labels.Selector
+	everyNode    bool
 }
 
 const verifyListLong = `List shows the Nodes that have a taint of verification, and those that wait to be checked again. It also shows open
@@ -114,13 +114,13 @@ func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}, prints|decides, o)
 	flags := command.Flags()
 	flags.BoolVarP(&o.everyNode, "all", "a", false, "also Nodes that are open")
-	flags.StringVarP(&o.selects, "selector", "l", "", "label selector")
+	flags.StringVarP(&o.selectorText, "selector", "l", "", "label selector")
 	o.namespace.addTo(command)
 	return command
 }
 
 func (o *verifyListOptions) validate() (err error) {
-	if o.selector, err = labels.Parse(o.selects); err != nil {
+	if o.selector, err = labels.Parse(o.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
 	return o.namespace.validate()
@@ -131,7 +131,7 @@ func (o *verifyListOptions) rights(c *session, _ []string) []doctor.Right {
 }
 
 func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) error {
-	stopped := c.stopped(ctx)
+	stopped := c.emergencyDeclared(ctx)
 	workers, err := c.ListWorkers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
 	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
@@ -152,12 +152,12 @@ func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) err
 	if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
 		list.Removals = c.removals(ctx, string(o.namespace), selected)
 	}
-	trials, err := c.GetTrials(ctx, string(o.namespace), proofs.Profiles())
+	trials, err := c.GetTrials(ctx, string(o.namespace), proofs.UnprovedByNodes())
 	c.sayUnknown("What came of trials of profiles", err)
 	if err == nil {
 		list.Unproved = proofs.Unproved(trials, c.Now())
 	}
-	if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.Expects)) {
+	if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.NeedsController)) {
 		c.sayNoController(ctx)
 	}
 	if o.table() {
@@ -203,12 +203,12 @@ was removed, and by which kind of onFailure.`,
 			# Whether it is verified, for scripts
 			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
 	}, aboutNode|prints|decides, func(ctx context.Context, c *session, args []string) error {
-		stopped := c.stopped(ctx)
-		shown, err := c.verified(ctx, string(namespace), args[0])
+		stopped := c.emergencyDeclared(ctx)
+		shown, err := c.nodeVerification(ctx, string(namespace), args[0])
 		if err != nil {
 			return err
 		}
-		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Expects() {
+		if o.table() && !stopped && shown.Verification != nil && shown.Verification.NeedsController() {
 			c.sayNoController(ctx)
 		}
 		return o.write(c, "NodeVerification", shown)
@@ -218,9 +218,9 @@ was removed, and by which kind of onFailure.`,
 	return command
 }
 
-// verified reads all that is known about the verification of a Node.
-func (c *session) verified(ctx context.Context, namespace, name string) (view.VerifiedNode, error) {
-	shown := view.VerifiedNode{Node: name}
+// nodeVerification reads all that is known about the verification of a Node.
+func (c *session) nodeVerification(ctx context.Context, namespace, name string) (view.NodeVerification, error) {
+	shown := view.NodeVerification{Node: name}
 	node, err := c.GetNode(ctx, name)
 	if err != nil {
 		return shown, err

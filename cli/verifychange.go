@@ -19,14 +19,14 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// toVerified returns the rights to read a Node and to change its taints.
-func toVerified(c *session, args []string) []doctor.Right {
+// verifyNodeRights returns the rights to read a Node and to change its taints.
+func verifyNodeRights(c *session, args []string) []doctor.Right {
 	return []doctor.Right{c.NodeRight("get", args[0]), c.NodeRight("patch", args[0])}
 }
 
 func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = toVerified
+	o.rights = verifyNodeRights
 	return o.changing(&cobra.Command{
 		Use:   "release NODE [flags]",
 		Short: "Let a Node take workloads although it is not verified",
@@ -47,14 +47,14 @@ verified Node. It is not checked again before it registers again, or before node
 		case len(held) == 0 && v.Cause == verify.CauseKeyChanged:
 			return nil, fmt.Errorf("nothing was changed: %s", v.Reason)
 		case len(held) == 0:
-			return nil, c.done("node/%s has no taint of verification", args[0])
+			return nil, c.printResult("node/%s has no taint of verification", args[0])
 		}
 		return &proposal{question: view.ReleaseQuestion(v), fingerprint: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, apply: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.FromNode(node), released(node, held, c.Now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+			if err := c.patchNode(ctx, observe.FromNode(node), releasePlan(node, held, c.Now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 				return err
 			}
-			c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
-			return c.done("node/%s: released without verification", args[0])
+			c.createEvent(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
+			return c.printResult("node/%s: released without verification", args[0])
 		}}, nil
 	})
 }
@@ -62,25 +62,25 @@ verified Node. It is not checked again before it registers again, or before node
 // releasedByOperator is what the Node and the Event say.
 const releasedByOperator = "an operator released the Node: nodekeep verify release"
 
-// released returns the change that lets a Node take workloads, and shows that an operator did.
-func released(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Plan {
-	change := removing(held)
+// releasePlan returns the change that lets a Node take workloads, and shows that an operator did.
+func releasePlan(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Plan {
+	change := removeTaintsPlan(held)
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
 	change.Edits = append(change.Edits, plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
 	return change
 }
 
-// component is where Events of the commands come from.
-const component = "nodekeep"
+// eventComponent is where Events of the commands come from.
+const eventComponent = "nodekeep"
 
-// report writes an Event about what a command did to a Node. The change is made by then: without the right it is only said that nobody else sees it.
-func (c *session) report(ctx context.Context, node *corev1.Node, kind, reason, message string) {
+// createEvent writes an Event about what a command did to a Node. The change is made by then: without the right it is only said that nobody else sees it.
+func (c *session) createEvent(ctx context.Context, node *corev1.Node, kind, reason, message string) {
 	now := metav1.NewTime(c.Now())
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{GenerateName: component + "-", Namespace: doctor.EventsNamespace},
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: eventComponent + "-", Namespace: doctor.EventsNamespace},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 		Type:           kind, Reason: reason, Message: message,
-		Source:         corev1.EventSource{Component: component},
+		Source:         corev1.EventSource{Component: eventComponent},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if _, err := c.Client.CoreV1().Events(doctor.EventsNamespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {

@@ -23,7 +23,7 @@ import (
 func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	var (
-		batch     rollout
+		batch     verifyRollout
 		namespace checksNamespace
 	)
 	command := o.command(&cobra.Command{
@@ -62,8 +62,8 @@ are closed then open by themselves once they pass.`,
 			nodekeep verify run -l pool=gpu --max 2 --again`,
 		Args: batch.args,
 	}, aboutNode|decides|asks, func(ctx context.Context, c *session, args []string) error {
-		if c.stopped(ctx) {
-			return fmt.Errorf("nothing was changed: %w", errStopped)
+		if c.emergencyDeclared(ctx) {
+			return fmt.Errorf("nothing was changed: %w", errEmergency)
 		}
 		if len(args) == 0 {
 			return batch.run(ctx, o, c)
@@ -77,7 +77,7 @@ are closed then open by themselves once they pass.`,
 	namespace.addTo(command)
 	o.rights = func(c *session, args []string) []doctor.Right {
 		if len(args) > 0 {
-			return toVerified(c, args)
+			return verifyNodeRights(c, args)
 		}
 		needed := []doctor.Right{c.NodesRight("list")}
 		if !batch.dryRun {
@@ -102,35 +102,35 @@ func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposa
 	case err != nil:
 		return nil, err
 	case !run.Writes():
-		return nil, c.done("node/%s: %s", name, run.Done)
+		return nil, c.printResult("node/%s: %s", name, run.Done)
 	}
 	return &proposal{question: run.Question, fingerprint: [2]string{string(node.UID), run.Fingerprint}, apply: func(ctx context.Context) error {
 		if err := c.patchNode(ctx, observe.FromNode(node), run.Change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
 			return err
 		}
-		return c.done("node/%s: %s", name, run.Done)
+		return c.printResult("node/%s: %s", name, run.Done)
 	}}, nil
 }
 
-// rollout are the flags by which many Nodes are taken into verification.
-type rollout struct {
-	all, retry, dryRun bool
-	selects, max       string
+// verifyRollout are the flags by which many Nodes are taken into verification.
+type verifyRollout struct {
+	all, includeVerified, dryRun bool
+	selectorText, max            string
 
 	selector labels.Selector
 	limit    intstr.IntOrString
 }
 
-func (r *rollout) addTo(command *cobra.Command) {
+func (r *verifyRollout) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&r.all, "all", false, "all Nodes that a profile selects, and that have not passed its present checks")
-	flags.StringVarP(&r.selects, "selector", "l", "", "label selector; of these Nodes, those that --all means")
+	flags.StringVarP(&r.selectorText, "selector", "l", "", "label selector; of these Nodes, those that --all means")
 	flags.StringVar(&r.max, "max", "10%", "how many of these Nodes are closed at one time: a number or a percentage")
-	flags.BoolVar(&r.retry, "again", false, "also Nodes that have passed the present checks; with -l or --all")
+	flags.BoolVar(&r.includeVerified, "again", false, "also Nodes that have passed the present checks; with -l or --all")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only show which Nodes would be checked; with -l or --all")
 }
 
-func (r *rollout) args(command *cobra.Command, args []string) error {
+func (r *verifyRollout) args(command *cobra.Command, args []string) error {
 	flags := command.Flags()
 	switch several := r.all || flags.Changed("selector"); {
 	case r.all && flags.Changed("selector"), several && len(args) > 0:
@@ -146,8 +146,8 @@ func (r *rollout) args(command *cobra.Command, args []string) error {
 	return oneNode(command, args)
 }
 
-func (r *rollout) validate() (err error) {
-	if r.selector, err = labels.Parse(r.selects); err != nil {
+func (r *verifyRollout) validate() (err error) {
+	if r.selector, err = labels.Parse(r.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
 	wrong := fmt.Errorf("--max %q: must be a number of Nodes, or a percentage from 1%% to 100%%", r.max)
@@ -171,7 +171,7 @@ const (
 )
 
 // state reads all Nodes.
-func (r *rollout) state(ctx context.Context, c *session) (view.Rollout, error) {
+func (r *verifyRollout) state(ctx context.Context, c *session) (view.Rollout, error) {
 	var nodes []*corev1.Node
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
@@ -184,7 +184,7 @@ func (r *rollout) state(ctx context.Context, c *session) (view.Rollout, error) {
 }
 
 // run shows, asks, and takes the Nodes into verification.
-func (r *rollout) run(ctx context.Context, o *options, c *session) error {
+func (r *verifyRollout) run(ctx context.Context, o *options, c *session) error {
 	if c.in.Policy.Verify().Empty() {
 		return errors.New("nothing was changed: the policy has no profiles in its section verify")
 	}
@@ -192,49 +192,49 @@ func (r *rollout) run(ctx context.Context, o *options, c *session) error {
 	if err != nil {
 		return err
 	}
-	limit, due, printer := state.Limit(r.limit), state.Due(r.retry, nil), (&output{}).tablePrinter()
+	limit, due, printer := state.Limit(r.limit), state.Due(r.includeVerified, nil), (&output{}).tablePrinter()
 	if len(due) == 0 || r.dryRun || !o.yes {
-		c.say("%s", state.Summary(limit, r.retry))
+		c.say("%s", state.Summary(limit, r.includeVerified))
 	}
 	switch {
 	case len(due) == 0:
 		return nil
 	case r.dryRun:
-		return printer.PrintObj(state.Table(r.retry, 0), c.Out)
+		return printer.PrintObj(state.Table(r.includeVerified, 0), c.Out)
 	case !o.yes:
-		if err := printer.PrintObj(state.Table(r.retry, shownOfMany), c.ErrOut); err != nil {
+		if err := printer.PrintObj(state.Table(r.includeVerified, shownOfMany), c.ErrOut); err != nil {
 			return err
 		}
 		if omitted := len(due) - shownOfMany; omitted > 0 {
 			c.say("... and %d more; --dry-run shows all", omitted)
 		}
 	}
-	if err := o.ask(ctx, c, state.Question(r.retry)); err != nil {
+	if err := o.ask(ctx, c, state.Question(r.includeVerified)); err != nil {
 		return err
 	}
 	if err := c.awaitControllers(ctx, controllersRead); err != nil {
 		return err
 	}
-	return r.waves(ctx, c, limit)
+	return r.closeInBatches(ctx, c, limit)
 }
 
-// waves closes Nodes as others open, until all are verified or one does not pass.
-func (r *rollout) waves(ctx context.Context, c *session, limit int) error {
-	var taken []view.Taken
+// closeInBatches closes Nodes as others open, until all are verified or one does not pass.
+func (r *verifyRollout) closeInBatches(ctx context.Context, c *session, limit int) error {
+	var taken []view.ClosedNode
 	reported, verified, remain := time.Now(), 0, 0
 	for {
 		began := time.Now()
 		state, err := r.state(ctx, c)
 		if ctx.Err() != nil {
-			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", left(verified, len(taken)-verified, remain))}
+			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", progressText(verified, len(taken)-verified, remain))}
 		}
 		if err != nil {
-			return findings(fmt.Errorf("%w\n  until then: %s", err, left(verified, len(taken)-verified, remain)))
+			return findings(fmt.Errorf("%w\n  until then: %s", err, progressText(verified, len(taken)-verified, remain)))
 		}
-		step := state.Next(limit, r.retry, taken)
-		remain = len(state.Due(r.retry, taken))
-		if declared, err := c.GetEmergency(ctx); err == nil && declared.Holds { // [session.stopped] has said if it is not known
-			return findings(fmt.Errorf("%w\n  %s", errStopped, left(verified, len(taken)-verified, remain)))
+		step := state.Next(limit, r.includeVerified, taken)
+		remain = len(state.Due(r.includeVerified, taken))
+		if declared, err := c.GetEmergency(ctx); err == nil && declared.Holds { // [session.emergencyDeclared] has said if it is not known
+			return findings(fmt.Errorf("%w\n  %s", errEmergency, progressText(verified, len(taken)-verified, remain)))
 		}
 		if step.Verified > verified {
 			verified, reported = step.Verified, time.Now()
@@ -242,24 +242,24 @@ func (r *rollout) waves(ctx context.Context, c *session, limit int) error {
 		}
 		switch {
 		case step.Stop != "":
-			return findings(fmt.Errorf("%s\n  %s", step.Stop, left(verified, step.InFlight, remain)))
+			return findings(fmt.Errorf("%s\n  %s", step.Stop, progressText(verified, step.InFlight, remain)))
 		case step.Ended:
-			return c.done("%s verified", view.Counted(verified, "Node"))
+			return c.printResult("%s verified", view.Counted(verified, "Node"))
 		case len(step.Close) == 0 && time.Since(reported) > sayWaiting:
 			reported = time.Now()
 			c.say("waiting for %s", step.Waiting)
 		}
-		closed, err := r.wave(ctx, c, step.Close)
+		closed, err := r.closeBatch(ctx, c, step.Close)
 		taken, remain = append(taken, closed...), remain-len(closed)
 		if err != nil && ctx.Err() == nil {
-			return findings(fmt.Errorf("%w\n  %s", err, left(verified, step.InFlight+len(closed), remain)))
+			return findings(fmt.Errorf("%w\n  %s", err, progressText(verified, step.InFlight+len(closed), remain)))
 		}
 		pause(ctx, max(rolloutInterval, rolloutShare*time.Since(began)))
 	}
 }
 
-// left says what is left of the Nodes, and how to go on.
-func left(verified, closed, remain int) string {
+// progressText says what is left of the Nodes, and how to go on.
+func progressText(verified, closed, remain int) string {
 	parts := []string{view.Counted(verified, "Node") + " verified"}
 	if closed > 0 {
 		parts = append(parts, fmt.Sprintf("%d closed, which open by themselves once they pass (nodekeep verify list)", closed))
@@ -267,10 +267,10 @@ func left(verified, closed, remain int) string {
 	return strings.Join(append(parts, fmt.Sprintf("%d remain; run it again to go on", remain)), "; ")
 }
 
-// wave closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
-func (r *rollout) wave(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.Taken, err error) {
-	err = changeEach(ctx, nodes, func(candidate view.RolloutNode) (view.Taken, error) {
-		var closed view.Taken
+// closeBatch closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
+func (r *verifyRollout) closeBatch(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.ClosedNode, err error) {
+	err = changeEach(ctx, nodes, func(candidate view.RolloutNode) (view.ClosedNode, error) {
+		var closed view.ClosedNode
 		err := change(ctx, func(ctx context.Context) (*proposal, error) {
 			node, err := c.GetNode(ctx, candidate.Name)
 			if err != nil || node == nil || string(node.UID) != candidate.UID || len(c.in.Policy.Verify().ClosingTaints(node.Spec.Taints)) > 0 {
@@ -284,16 +284,16 @@ func (r *rollout) wave(ctx context.Context, c *session, nodes []view.RolloutNode
 				err := c.patchNode(ctx, observe.FromNode(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: runManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
-					closed = view.Taken{Name: candidate.Name, UID: candidate.UID, Round: round}
+					closed = view.ClosedNode{Name: candidate.Name, UID: candidate.UID, Round: round}
 				}
 				return err
 			}}, nil
 		}, nil)
 		return closed, err
-	}, func(closed view.Taken, _ error) {
+	}, func(closed view.ClosedNode, _ error) {
 		if closed.UID != "" {
 			taken = append(taken, closed)
-			_ = c.done("node/%s: taint added; the controller verifies the Node", closed.Name)
+			_ = c.printResult("node/%s: taint added; the controller verifies the Node", closed.Name)
 		}
 	})
 	return taken, err

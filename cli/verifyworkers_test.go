@@ -47,7 +47,7 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 			require.NoError(t, plan.apply(t.Context()))
 			assert.Contains(t, out.String(), "attempts begin anew; the controller starts an attempt")
 			assert.Contains(t, out.String(), row.says)
-			_, err = e.verified(t.Context(), verify.Namespace, "a")
+			_, err = e.nodeVerification(t.Context(), verify.Namespace, "a")
 			require.NoError(t, err)
 			var lists []string
 			for _, action := range client.Actions() {

@@ -18,10 +18,10 @@ func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
 }
 
 // visible is a writer of text for a terminal. One Write must not end within a character.
-type visible struct{ exactly io.Writer }
+type visible struct{ writer io.Writer }
 
 func (v visible) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(v.exactly, printable(string(text), "\n\t")); err != nil {
+	if _, err := io.WriteString(v.writer, printable(string(text), "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(text), nil
@@ -46,7 +46,7 @@ func printable(text, allowed string) string {
 // forPrograms returns the writer without that.
 func forPrograms(w io.Writer) io.Writer {
 	if v, ok := w.(visible); ok {
-		return v.exactly
+		return v.writer
 	}
 	return w
 }

@@ -36,7 +36,7 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 		state := w.state(name)
 		c.in.Now = c.Now()
 		summary := view.SummaryOf(state, c.in)
-		if !printed.news(summary, lines.want(state, summary)) {
+		if !printed.changed(summary, lines.want(state, summary)) {
 			return nil
 		}
 		return lines.print(summary)
@@ -46,7 +46,7 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 			return err
 		}
 	}
-	connection := c.connection(ctx)
+	connection := c.watchConnection(ctx)
 	for {
 		if err := lines.flush(); err != nil {
 			return err
@@ -67,9 +67,9 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 // printed is the last line of each Node that was wanted, by name.
 type printed map[string]view.Summary
 
-// news reports whether a line is to be printed: it is wanted, and says something else than the last one. The watch of records may
+// changed reports whether a line is to be printed: it is wanted, and says something else than the last one. The watch of records may
 // be ahead of that of Nodes. Then the record has a label before the Node shows it, and a line becomes wanted without a change.
-func (p printed) news(summary view.Summary, wanted bool) bool {
+func (p printed) changed(summary view.Summary, wanted bool) bool {
 	prev, ok := p[summary.Name]
 	if !wanted {
 		delete(p, summary.Name)
@@ -86,8 +86,8 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
-// connection reports when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
-func (c *session) connection(ctx context.Context) <-chan string {
+// watchConnection reports when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
+func (c *session) watchConnection(ctx context.Context) <-chan string {
 	news := make(chan string)
 	go func() {
 		lost := false
@@ -126,17 +126,17 @@ func watchEnded(ctx context.Context) error {
 	return exitError{exitInterrupted, errors.New("interrupted: the watch has ended")}
 }
 
-// watched are the Nodes and the records, kept current by watches.
-type watched struct {
+// nodeWatch are the Nodes and the records, kept current by watches.
+type nodeWatch struct {
 	session        *session
 	nodes, records cache.SharedIndexInformer
 	changed        chan string // names of Nodes
 }
 
-func newWatched(c *session) *watched {
+func newWatched(c *session) *nodeWatch {
 	nodes := store.ListWatch(c.Client, c.Client.CoreV1().Nodes(), "", nil)
 	records := store.ListWatch(c.Client, c.Client.CoreV1().ConfigMaps(c.Namespace), store.RecordLabel+"=true", nil)
-	return &watched{
+	return &nodeWatch{
 		session: c,
 		nodes:   cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{}),
 		records: cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{}),
@@ -145,7 +145,7 @@ func newWatched(c *session) *watched {
 }
 
 // start returns when all is read that there was at the start. A permanent error also ends a running watch.
-func (w *watched) start(ctx context.Context, end context.CancelCauseFunc) error {
+func (w *nodeWatch) start(ctx context.Context, end context.CancelCauseFunc) error {
 	for _, part := range []struct {
 		informer cache.SharedIndexInformer
 		access   doctor.Right
@@ -211,7 +211,7 @@ func nodeOf(object any) string {
 }
 
 // state returns a Node and its record as they are now.
-func (w *watched) state(name string) nodestate.State {
+func (w *nodeWatch) state(name string) nodestate.State {
 	state := nodestate.State{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
 		state.Node, _ = object.(*corev1.Node)
@@ -225,7 +225,7 @@ func (w *watched) state(name string) nodestate.State {
 }
 
 // names returns those of all Nodes and records, sorted.
-func (w *watched) names() []string {
+func (w *nodeWatch) names() []string {
 	names := map[string]bool{}
 	for _, object := range slices.Concat(w.nodes.GetStore().List(), w.records.GetStore().List()) {
 		names[nodeOf(object)] = true

@@ -15,7 +15,7 @@ func TestALineIsNewsWhenItIsWantedAndSaysSomethingElse(t *testing.T) {
 	o := line
 	o.Labels = 2
 	older := line
-	older.Start = time.Unix(1, 0).UTC()
+	older.StatusStart = time.Unix(1, 0).UTC()
 	printed := printed{}
 	for _, step := range []struct {
 		next   string
@@ -31,6 +31,6 @@ func TestALineIsNewsWhenItIsWantedAndSaysSomethingElse(t *testing.T) {
 		{"not wanted any more", older, false, false},
 		{"wanted again, and as it was", older, true, true},
 	} {
-		assert.Equal(t, step.news, printed.news(step.line, step.wanted), step.next)
+		assert.Equal(t, step.news, printed.changed(step.line, step.wanted), step.next)
 	}
 }

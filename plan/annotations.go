@@ -15,8 +15,8 @@ import (
 // AnnotationsOn returns the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
 // the lists of derived taints and of labels that rules set. A nil value removes the annotation.
 func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
-	annotations, used := map[string]*string{}, node.AnnotationBytes
-	for _, edit := range p.By(Record, Correction) {
+	annotations, bytes := map[string]*string{}, node.AnnotationBytes
+	for _, edit := range p.WithCause(Record, Correction) {
 		annotation, ok := record.Annotation(edit.Item)
 		switch {
 		case !ok:
@@ -24,17 +24,17 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 			annotations[annotation] = nil
 		default:
 			annotations[annotation] = &edit.Value
-			used += len(annotation) + len(edit.Value)
+			bytes += len(annotation) + len(edit.Value)
 		}
 	}
 	if p.ByClient {
 		return annotations
 	}
 	next, changed := p.stampAfter(node)
-	for _, edit := range p.By(Gate) {
+	for _, edit := range p.WithCause(Gate) {
 		next.Opened, changed = taintKeys(edit.gate().RemoveFrom(node.Taints)), true
 	}
-	listed := policy.AnnotationContent{Stamp: next, Taints: p.Derived, Labels: p.listedOn(node)}.Annotations(used)
+	listed := policy.AnnotationContent{Stamp: next, Taints: p.Derived, Labels: p.listedOn(node)}.Annotations(bytes)
 	for _, row := range []struct {
 		key    string
 		writes bool
@@ -56,18 +56,18 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 // stampAfter returns the stamp after the change, and whether it has to be written. It does not list what a client decided on this very object, and is
 // restored as the client's. If it listed an item that is removed, its absence would count as a client's removal.
 func (p Plan) stampAfter(node *observe.Node) (next record.Stamp, changed bool) {
-	items := p.By(Record, Correction)
+	items := p.WithCause(Record, Correction)
 	given := items.Values()
 	maps.DeleteFunc(given, func(item, _ string) bool { return p.decidedOn(node.UID, item) })
 	removed := slices.Concat(items, p.ByRules()).Removed()
 	changed = len(items) > 0 || p.HasCause(Registration) || slices.ContainsFunc(removed, p.Stamp.Lists)
-	return p.Stamp.Merge(given, p.From, node.Version).Remove(removed), changed
+	return p.Stamp.Merge(given, p.SourceRecord, node.Version).Remove(removed), changed
 }
 
 // decidedOn reports whether an item is restored that was decided on this object.
 func (p Plan) decidedOn(object types.UID, item string) bool {
-	e, known := p.From.Entry(item)
-	return known && p.From.DecidedOn(e) == object && slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
+	e, known := p.SourceRecord.Entry(item)
+	return known && p.SourceRecord.DecidedOn(e) == object && slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
 }
 
 // taintKeys returns the keys of taints, sorted; never nil.

@@ -12,16 +12,16 @@ import (
 // the zero Record if nothing may be. Whether the gate is closed or lifted is left to the caller, which knows whether the record is current.
 func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion policy.Occasion) Plan {
 	restore := in.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
-	p := Plan{From: r, Withheld: restore.Withheld, Edits: Set(Record, restore.Add)}
+	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: Set(Record, restore.Add)}
 	for _, edit := range Set(Record, restore.Protected) {
 		edit.Later = true
 		p.Edits = append(p.Edits, edit)
 	}
-	prev := r
+	base := r
 	if node.Machine.Compare(r.Machine) != record.SameMachine {
-		prev.Derived = nil
+		base.Derived = nil
 	}
-	p.applyRules(prev, r, node, in, occasion)
+	p.applyRules(base, r, node, in, occasion)
 	for key, label := range p.Labels {
 		label.Brought = label.Absent && node.Shows(key)
 		p.Labels[key] = label
@@ -34,14 +34,14 @@ func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion p
 
 // RuledNow returns the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
 func (p Plan) RuledNow() map[string]record.Derived {
-	now := p.Labels
+	labels := p.Labels
 	for key := range p.RuledLater() {
-		if len(now) == len(p.Labels) {
-			now = maps.Clone(now)
+		if len(labels) == len(p.Labels) {
+			labels = maps.Clone(labels)
 		}
-		delete(now, key)
+		delete(labels, key)
 	}
-	return now
+	return labels
 }
 
 // RuledLater returns the labels that rules set and that wait for capture.
@@ -56,18 +56,18 @@ func (p Plan) RuledLater() (later map[string]record.Derived) {
 
 // Inline returns the plan of the second pass of the inline route. It puts the labels that wait for capture into the CREATE after all. Labels of
 // labels.defer still wait, and then the gate is not lifted. If the Node lacks anything else, there is no such plan.
-func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
+func (p Plan) Inline(pol policy.Policy) (inline Plan, ok bool) {
 	if len(p.NoRoom) > 0 {
 		return Plan{}, false
 	}
-	inline, left := Plan{From: p.From, Withheld: p.Withheld}, false
+	inline, deferred := Plan{SourceRecord: p.SourceRecord, Withheld: p.Withheld}, false
 	for _, edit := range p.Edits {
-		switch pattern, _ := by.Defers(edit.Item); {
+		switch pattern, _ := pol.Defers(edit.Item); {
 		case !edit.Later && edit.Cause == Record:
 			return Plan{}, false
 		case !edit.Later:
 		case pattern != "":
-			left = true
+			deferred = true
 		default:
 			edit.Later = false
 			inline.Edits = append(inline.Edits, edit)
@@ -79,18 +79,18 @@ func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
 	if len(inline.Edits) == 0 {
 		return Plan{}, false
 	}
-	if !left {
-		inline.add(Lift(by.Gate())...)
+	if !deferred {
+		inline.add(Lift(pol.Gate())...)
 	}
 	return inline, true
 }
 
-// Brought returns the recorded keys that a Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was removed from
+// Brought returns the recorded items that a Node has in its CREATE and keeps, with the Node's own values. If such a key is missing later, it was removed from
 // this very object. The labels of its kubelet's own are among them.
-func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
-	brought := ownOf(node, r, by, occasion)
+func (p Plan) Brought(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
+	brought := kubeletsOwn(node, r, pol, occasion)
 	for _, e := range r.Entries {
-		if value, ok := node.Items[e.Key]; ok && !e.Removed && !by.Gate().Matches(record.Taint(e.Key, "")) {
+		if value, ok := node.Items[e.Key]; ok && !e.Removed && !pol.Gate().Matches(record.Taint(e.Key, "")) {
 			brought[e.Key] = record.Listed(e.Key, value)
 		}
 	}
@@ -105,26 +105,26 @@ func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occ
 	return brought
 }
 
-// ownOf returns the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
+// kubeletsOwn returns the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
 // removed from its Node before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
 // that the kubelet brings and that a controller removes each time belongs to the start.
-func ownOf(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
-	labels := map[string]string{}
-	if occasion != policy.CreateByKubelet || len(node.Items) > manyItems {
-		return labels
+func kubeletsOwn(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
+	own := map[string]string{}
+	if occasion != policy.CreateByKubelet || len(node.Items) > maxItems {
+		return own
 	}
 	for key, value := range node.Items {
 		e, known := r.Entry(key)
-		label, start := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
-		if (label || start) && by.Selects(key) {
-			labels[key] = record.Listed(key, value)
+		label, startupTaint := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
+		if (label || startupTaint) && pol.Selects(key) {
+			own[key] = record.Listed(key, value)
 		}
 	}
-	if len(labels) > policy.MaxOwn {
-		clear(labels)
+	if len(own) > policy.MaxOwn {
+		clear(own)
 	}
-	return labels
+	return own
 }
 
-// manyItems is more than a Node has. Of an object with more, not each is looked at.
-const manyItems = 1000
+// maxItems is more than a Node has. Of an object with more, not each is looked at.
+const maxItems = 1000

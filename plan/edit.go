@@ -101,19 +101,19 @@ func (e Edits) HasCause(causes ...Cause) bool {
 	return slices.ContainsFunc(e, func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
 }
 
-// By returns the edits with one of these causes.
-func (e Edits) By(causes ...Cause) Edits {
+// WithCause returns the edits with one of these causes.
+func (e Edits) WithCause(causes ...Cause) Edits {
 	return e.filter(func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
 }
 
-// Now returns the edits of this request; the others wait for capture.
-func (e Edits) Now() Edits { return e.filter(func(edit Edit) bool { return !edit.Later }) }
+// Immediate returns the edits of this request; the others wait for capture.
+func (e Edits) Immediate() Edits { return e.filter(func(edit Edit) bool { return !edit.Later }) }
 
-// Later returns the edits that wait for capture.
-func (e Edits) Later() Edits { return e.filter(func(edit Edit) bool { return edit.Later }) }
+// Deferred returns the edits that wait for capture.
+func (e Edits) Deferred() Edits { return e.filter(func(edit Edit) bool { return edit.Later }) }
 
 // filter returns the edits that fulfil a condition: the list itself if all do.
-func (e Edits) filter(wanted func(Edit) bool) (found Edits) {
+func (e Edits) filter(wanted func(Edit) bool) (filtered Edits) {
 	count := 0
 	for _, edit := range e {
 		if wanted(edit) {
@@ -126,13 +126,13 @@ func (e Edits) filter(wanted func(Edit) bool) (found Edits) {
 	case len(e):
 		return slices.Clip(e)
 	}
-	found = make(Edits, 0, count)
+	filtered = make(Edits, 0, count)
 	for _, edit := range e {
 		if wanted(edit) {
-			found = append(found, edit)
+			filtered = append(filtered, edit)
 		}
 	}
-	return found
+	return filtered
 }
 
 // AnyLater reports whether an edit waits for capture.

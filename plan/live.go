@@ -23,7 +23,7 @@ type Circumstances struct {
 	// later, when the other Nodes of that identity are deleted.
 	Ambiguous bool
 	// Follows is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
-	Follows *record.Record
+	Predecessor *record.Record
 	// Devices are those of a Node, as far as rules use them; nil: they are not known.
 	Devices func(node string) observe.Devices
 	// Features are those of a Node's NodeFeature objects, as far as rules use them; nil: they are not known.
@@ -31,19 +31,19 @@ type Circumstances struct {
 	// Inventory is what sources say of a Node, see [classify.Facts]; nil: nothing is known.
 	Inventory func(*observe.Node) map[string]map[string]string
 	// Reported are the facts of a Node in its CREATE; nil: those that the Node itself has.
-	Reported *classify.Facts
+	CreateFacts *classify.Facts
 	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
 	Overdue bool
 	Refused map[string]bool // keys that the API server has refused on this very object, and that wait
 	Now     time.Time
-	// Why receives the result of each rule for labels, with the reasons; nil: not needed.
+	// Trace receives the result of each rule for labels, with the reasons; nil: not needed.
 	Trace *[]classify.Step
 }
 
 // facts returns what rules for labels may ask about a Node with these labels.
 func (in Circumstances) facts(node *observe.Node, labels map[string]string) (facts classify.Facts) {
-	if in.Reported != nil {
-		facts = *in.Reported
+	if in.CreateFacts != nil {
+		facts = *in.CreateFacts
 		facts.Labels = labels
 		return facts
 	}
@@ -67,8 +67,8 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 	restore := in.Policy.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
 	correct, remove := record.Stale(r, o)
 	slices.Sort(remove)
-	p := Plan{From: r, Withheld: restore.Withheld, Edits: slices.Concat(Set(Record, restore.Add), Set(Correction, correct), Remove(Correction, remove...))}
-	p, refused := p.Drop(func(set Setting) bool { return in.Refused[set.Item] })
+	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: slices.Concat(Set(Record, restore.Add), Set(Correction, correct), Remove(Correction, remove...))}
+	p, refused := p.WithoutSettings(func(set Setting) bool { return in.Refused[set.Item] })
 	refused = p.applyRules(prev, r, node, in, policy.Live) || refused
 	p.add(Remove(Migration, renamedOn(node, r, in)...)...)
 	final := p.ItemsOn(node)
@@ -100,8 +100,8 @@ func (p *Plan) deriveTaints(node *observe.Node, final map[string]string, derived
 }
 
 // register adds what a new Node gets once.
-func (p *Plan) register(node *observe.Node, final map[string]string, by policy.Policy) {
-	wanted := by.RegistrationTaints(final)
+func (p *Plan) register(node *observe.Node, final map[string]string, pol policy.Policy) {
+	wanted := pol.RegistrationTaints(final)
 	if len(wanted) == 0 {
 		return
 	}
@@ -116,14 +116,14 @@ func compareTaints(taints, derived, want []corev1.Taint) (add, remove, foreign [
 			remove = append(remove, taint)
 		}
 	}
-	rest := slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool {
+	others := slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool {
 		taint.TimeAdded = nil // which identifies nothing
 		return slices.Contains(derived, taint)
 	})
 	for _, taint := range want {
 		switch {
 		case slices.Contains(derived, taint):
-		case len(policy.FreeOf([]corev1.Taint{taint}, rest)) == 0:
+		case len(policy.FreeOf([]corev1.Taint{taint}, others)) == 0:
 			foreign = append(foreign, taint)
 		default:
 			add = append(add, taint)
@@ -179,11 +179,11 @@ func labelsOf(items map[string]string) map[string]string {
 // handOver completes a plan by the owners of what nodekeep has restored. The API server books a value that changes in a PATCH under the
 // manager of that PATCH. So owners go with the next one, and the gate with them.
 func (p *Plan) handOver(r record.Record, node *observe.Node, in Circumstances) {
-	if slices.ContainsFunc(p.By(Record, Correction), func(edit Edit) bool { // the record knows the owner
+	if slices.ContainsFunc(p.WithCause(Record, Correction), func(edit Edit) bool { // the record knows the owner
 		e, _ := r.Entry(edit.Item)
 		return !edit.Removed && observe.Lasting(e.Owners, in.Policy) != ""
 	}) {
-		p.drop(func(edit Edit) bool { return edit.Cause == Gate })
+		p.deleteEdits(func(edit Edit) bool { return edit.Cause == Gate })
 		return
 	}
 	owners, known := p.ownersOn(r, node, in)
@@ -201,14 +201,14 @@ func (p *Plan) handOver(r record.Record, node *observe.Node, in Circumstances) {
 
 // ownersOn returns the owners of what the API server books under nodekeep and nodekeep did not decide. Known says that any of it has one.
 func (p *Plan) ownersOn(r record.Record, node *observe.Node, in Circumstances) (owners map[string]record.Owners, known bool) {
-	for _, wrote := range node.Writers {
-		if wrote.Manager != observe.FieldManager {
+	for _, writer := range node.Writers {
+		if writer.Manager != observe.FieldManager {
 			continue
 		}
 		changes := p.Keys()
-		for _, key := range wrote.Labels {
+		for _, key := range writer.Labels {
 			value, shown := node.Items[key]
-			_, listed := p.Listed[key]
+			_, listed := p.LabelsBefore[key]
 			_, ruled := p.Labels[key]
 			e, recorded := r.Entry(key)
 			if !shown || listed || ruled || !recorded || e.Removed || e.Value != value || slices.Contains(changes, key) {

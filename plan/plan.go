@@ -22,9 +22,9 @@ const ManagedFields = "metadata.managedFields"
 type Plan struct {
 	Edits
 
-	Listed  map[string]record.Derived // labels of rules as the annotation lists them before the change
-	Labels  map[string]record.Derived // and after it; with those that wait for capture
-	Derived []corev1.Taint            // the derived taints of the Node after the change
+	LabelsBefore map[string]record.Derived // labels of rules as the annotation lists them before the change
+	Labels       map[string]record.Derived // and after it; with those that wait for capture
+	Derived      []corev1.Taint            // the derived taints of the Node after the change
 	// WriteLabelList says that the annotation of labels has to be written.
 	WriteLabelList bool
 	// WriteTaintList says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
@@ -37,8 +37,8 @@ type Plan struct {
 	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
 	ByClient bool
 
-	From  record.Record // what is restored and corrected is from it
-	Stamp record.Stamp  // the Node's, before the change
+	SourceRecord record.Record // what is restored and corrected is from it
+	Stamp        record.Stamp  // the Node's, before the change
 
 	// Withheld are the items of the record that the Node lacks and does not get now.
 	Withheld map[string]policy.Reason
@@ -48,7 +48,7 @@ type Plan struct {
 	Foreign []corev1.Taint
 	// Rules is what the rules for labels say.
 	Rules classify.Result
-	// Again is when to plan again although nothing is observed; 0: never.
+	// Requeue is after what time to plan again although nothing is observed; 0: never.
 	Requeue time.Duration
 }
 
@@ -59,18 +59,18 @@ func (p Plan) Complete() bool { return !p.HasCause(Record, Correction) }
 func (p Plan) ChangesLabels() bool { return p.HasCause(Rule, EndedRule, Migration) }
 
 // ByRules returns the edits because of rules for labels.
-func (p Plan) ByRules() Edits { return p.By(Rule, EndedRule, Migration) }
+func (p Plan) ByRules() Edits { return p.WithCause(Rule, EndedRule, Migration) }
 
 // ListsTaints reports whether the annotation of derived taints has to be written.
 func (p Plan) ListsTaints() bool { return p.HasCause(Derivation) || p.WriteTaintList }
 
 // LiftsGate reports whether the gate is removed.
-func (p Plan) LiftsGate() bool { return p.gate(true) }
+func (p Plan) LiftsGate() bool { return p.hasGateEdit(true) }
 
 // ClosesGate reports whether the gate is added.
-func (p Plan) ClosesGate() bool { return p.gate(false) }
+func (p Plan) ClosesGate() bool { return p.hasGateEdit(false) }
 
-func (p Plan) gate(removed bool) bool {
+func (p Plan) hasGateEdit(removed bool) bool {
 	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Gate && edit.Removed == removed })
 }
 
@@ -91,18 +91,18 @@ func (p Plan) Keys() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// RuledBy returns the rule for labels because of which an item is edited; empty: there is none.
-func (p Plan) RuledBy(edit Edit) string {
+// RuleOf returns the rule for labels because of which an item is edited; empty: there is none.
+func (p Plan) RuleOf(edit Edit) string {
 	if edit.Cause == Rule || !edit.Removed {
 		return p.Labels[edit.Item].Rule
 	}
-	return p.Listed[edit.Item].Rule
+	return p.LabelsBefore[edit.Item].Rule
 }
 
-// First returns the part of a plan that is about the first of its keys only.
-func (p Plan) First() Plan {
+// OnlyFirstKey returns the part of a plan that is about the first of its keys only.
+func (p Plan) OnlyFirstKey() Plan {
 	if keys := p.Keys(); len(keys) > 0 {
-		p, _ = p.Drop(func(set Setting) bool { return set.Item != keys[0] })
+		p, _ = p.WithoutSettings(func(set Setting) bool { return set.Item != keys[0] })
 	}
 	return p
 }
@@ -133,7 +133,7 @@ func (p Plan) TaintsOn(node *observe.Node) (taints []corev1.Taint, changed bool)
 			changed = true
 			continue
 		}
-		if value, replaced := p.Replaces(taint); replaced {
+		if value, replaced := p.ReplacementOf(taint); replaced {
 			taint, changed = record.Taint(record.TaintKey(taint), value), true
 		}
 		taints = append(taints, taint)
@@ -158,8 +158,8 @@ func (p Plan) RemovesTaint(taint corev1.Taint) bool {
 	})
 }
 
-// Replaces returns the value that a taint of the Node gets.
-func (p Plan) Replaces(taint corev1.Taint) (value string, replaced bool) {
+// ReplacementOf returns the value that a taint of the Node gets.
+func (p Plan) ReplacementOf(taint corev1.Taint) (value string, replaced bool) {
 	for _, edit := range p.Edits {
 		if (edit.Cause == Record || edit.Cause == Correction) && !edit.Removed && edit.concerns(taint) && edit.Item != policy.Cordon && edit.Value != taint.Value {
 			return edit.Value, true
@@ -169,12 +169,12 @@ func (p Plan) Replaces(taint corev1.Taint) (value string, replaced bool) {
 }
 
 // AddedTaints returns the taints that are added to others. No key and effect is added twice.
-func (p Plan) AddedTaints(rest []corev1.Taint) (added []corev1.Taint) {
+func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 	for _, edit := range p.Edits {
-		if edit.Removed || edit.Later || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == Gate && edit.gate().Holds(rest) {
+		if edit.Removed || edit.Later || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == Gate && edit.gate().Holds(existing) {
 			continue
 		}
-		if !slices.ContainsFunc(rest, edit.concerns) && !slices.ContainsFunc(added, edit.concerns) {
+		if !slices.ContainsFunc(existing, edit.concerns) && !slices.ContainsFunc(added, edit.concerns) {
 			added = append(added, edit.Taint())
 		}
 	}
@@ -223,8 +223,8 @@ func (p Plan) ownerSetting() Setting {
 	return Setting{Item: ManagedFields, Value: strings.Join(slices.Sorted(maps.Keys(p.Owners)), ", ")}
 }
 
-// Drop returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
-func (p Plan) Drop(drop func(Setting) bool) (rest Plan, dropped bool) {
+// WithoutSettings returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
+func (p Plan) WithoutSettings(drop func(Setting) bool) (rest Plan, dropped bool) {
 	if len(p.Owners) > 0 && drop(p.ownerSetting()) { // no gate stays for them
 		p.Owners, p.ManagedFields = nil, nil
 	}
@@ -236,18 +236,18 @@ func (p Plan) Drop(drop func(Setting) bool) (rest Plan, dropped bool) {
 		return edit.Cause == Gate && edit.Removed || edit.Cause != Registration && drop(edit.Setting)
 	})
 	if !rest.HasCause(Record) { // registration taints come with the first item or when the gate is lifted
-		rest.drop(func(edit Edit) bool { return edit.Cause == Registration })
+		rest.deleteEdits(func(edit Edit) bool { return edit.Cause == Registration })
 	}
-	left := slices.DeleteFunc(slices.Clone(p.By(Derivation)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
-	rest.Derived = derivedAfter(p.Derived, left.Taints(true), left.Taints(false))
+	droppedTaints := slices.DeleteFunc(slices.Clone(p.WithCause(Derivation)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
+	rest.Derived = derivedAfter(p.Derived, droppedTaints.Taints(true), droppedTaints.Taints(false))
 	rest.WriteTaintList = p.WriteTaintList && !drop(p.taintListing())
 	rest.Labels = p.relisted(rest)
-	rest.WriteLabelList = p.WriteLabelList && (rest.ChangesLabels() || !record.SameDerived(rest.Labels, p.Listed)) && !drop(p.labelListing())
+	rest.WriteLabelList = p.WriteLabelList && (rest.ChangesLabels() || !record.SameDerived(rest.Labels, p.LabelsBefore)) && !drop(p.labelListing())
 	return rest, true
 }
 
-// drop removes edits.
-func (p *Plan) drop(match func(Edit) bool) { p.Edits = slices.DeleteFunc(p.Edits, match) }
+// deleteEdits removes edits.
+func (p *Plan) deleteEdits(match func(Edit) bool) { p.Edits = slices.DeleteFunc(p.Edits, match) }
 
 // add adds edits, in order.
 func (p *Plan) add(edits ...Edit) {
@@ -263,7 +263,7 @@ func (p Plan) relisted(rest Plan) map[string]record.Derived {
 			continue
 		}
 		delete(labels, edit.Item)
-		if label, ok := p.Listed[edit.Item]; ok {
+		if label, ok := p.LabelsBefore[edit.Item]; ok {
 			labels = withEntry(labels, edit.Item, label)
 		}
 	}
@@ -277,8 +277,8 @@ func (p Plan) ruled(item string) bool {
 
 // derivedAfter returns the Node's derived taints once some are added and others removed.
 func derivedAfter(derived, added, removed []corev1.Taint) []corev1.Taint {
-	left := slices.DeleteFunc(slices.Clone(derived), func(taint corev1.Taint) bool { return slices.Contains(removed, taint) })
-	left = append(left, added...)
-	record.SortTaints(left)
-	return left
+	taints := slices.DeleteFunc(slices.Clone(derived), func(taint corev1.Taint) bool { return slices.Contains(removed, taint) })
+	taints = append(taints, added...)
+	record.SortTaints(taints)
+	return taints
 }

@@ -13,7 +13,7 @@ func TestAPlanStaysAsItIsWhenAPartOfItIsTaken(t *testing.T) {
 	whole := Plan{Edits: SetTaints(Derivation, false, taints...), Derived: taints}
 	prev := slices.Clone(whole.Edits)
 
-	rest, dropped := whole.Drop(func(set Setting) bool { return set == prev[0].Setting })
+	rest, dropped := whole.WithoutSettings(func(set Setting) bool { return set == prev[0].Setting })
 
 	assert.True(t, dropped)
 	assert.Equal(t, prev[1:], rest.Edits)

@@ -24,17 +24,17 @@ func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, in Circumst
 		refused = refused || in.Refused[key] && !label.Absent
 		return in.Refused[key]
 	})
-	shown := shownOf(listed, node.Items)
+	shown := shownLabels(listed, node.Items)
 	for key, label := range shown {
 		if in.Refused[key] {
 			p.Rules.Labels = withEntry(p.Rules.Labels, key, label)
 		}
 	}
 
-	p.Listed, p.Labels = listed, p.Rules.Labels
-	if !policy.RoomFor(p.Labels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.By(Record).Values()))) {
-		p.NoRoom = notOn(p.Labels, node.Items) // what is not listed would count as an operator's
-		p.Labels = shown                       // a kubelet that fills the annotations removes nothing
+	p.LabelsBefore, p.Labels = listed, p.Rules.Labels
+	if !policy.RoomFor(p.Labels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.WithCause(Record).Values()))) {
+		p.NoRoom = missingLabels(p.Labels, node.Items) // what is not listed would count as an operator's
+		p.Labels = shown                               // a kubelet that fills the annotations removes nothing
 	}
 	p.setByRules(node, in.Policy, occasion)
 	p.undoEndedRules(r, node, in)
@@ -42,7 +42,7 @@ func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, in Circumst
 	return refused
 }
 
-// classify returns what the rules say of a Node after the change. The labels in own are those that rules have set on it.
+// classify returns what the rules say of a Node after the change. The labels in listed are those that rules have set on it.
 func (p *Plan) classify(prev, r record.Record, node *observe.Node, listed map[string]record.Derived, in Circumstances) (result classify.Result) {
 	facts := in.facts(node, p.labelsOfOthers(r, node, listed, in.Policy))
 	last := lastDerived(prev, node, listed)
@@ -65,25 +65,25 @@ func (p *Plan) classify(prev, r record.Record, node *observe.Node, listed map[st
 
 // labelsOfOthers returns the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
 // registering Node.
-func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[string]record.Derived, by policy.Policy) map[string]string {
-	foreign := labelsOf(p.ItemsOn(node))
+func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[string]record.Derived, pol policy.Policy) map[string]string {
+	labels := labelsOf(p.ItemsOn(node))
 	if len(listed) > 0 {
-		foreign = classify.RemoveDerived(foreign, listed)
+		labels = classify.RemoveDerived(labels, listed)
 	}
 	for key := range listed {
-		if _, ok := foreign[key]; ok || !record.IsLabel(key) {
+		if _, ok := labels[key]; ok || !record.IsLabel(key) {
 			continue
 		}
-		if value, ok := clientsValue(r, node, key, by); ok {
-			foreign[key] = value
+		if value, ok := clientsValue(r, node, key, pol); ok {
+			labels[key] = value
 		}
 	}
-	return foreign
+	return labels
 }
 
-// setByRules makes what rules want. The rule's value comes before the record's, which keeps the other.
-func (p *Plan) setByRules(node *observe.Node, by policy.Policy, occasion policy.Occasion) {
-	p.drop(func(edit Edit) bool {
+// setByRules adds the edits that rules want. The rule's value comes before the record's, which keeps the other.
+func (p *Plan) setByRules(node *observe.Node, pol policy.Policy, occasion policy.Occasion) {
+	p.deleteEdits(func(edit Edit) bool {
 		_, ruled := p.Labels[edit.Item]
 		return ruled && (edit.Cause == Record || edit.Cause == Correction)
 	})
@@ -93,7 +93,7 @@ func (p *Plan) setByRules(node *observe.Node, by policy.Policy, occasion policy.
 			continue
 		}
 		edit := Edit{Setting: Setting{Item: key, Value: label.Value, Removed: label.Absent}, Cause: Rule}
-		_, deferred := by.Defers(key)
+		_, deferred := pol.Defers(key)
 		edit.Later = deferred && !label.Absent && occasion == policy.CreateByKubelet
 		p.Edits = append(p.Edits, edit)
 	}
@@ -102,9 +102,9 @@ func (p *Plan) setByRules(node *observe.Node, by policy.Policy, occasion policy.
 
 // undoEndedRules undoes what rules have made of items that no rule decides any more. Each gets a client's value, or is removed.
 func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
-	for _, key := range slices.Sorted(maps.Keys(p.Listed)) {
-		prev := p.Listed[key]
-		if !prev.ShownBy(node.Items, key) {
+	for _, key := range slices.Sorted(maps.Keys(p.LabelsBefore)) {
+		listed := p.LabelsBefore[key]
+		if !listed.ShownBy(node.Items, key) {
 			continue // a client has changed it, and no other client's label is removed
 		}
 		if _, wanted := p.Labels[key]; wanted {
@@ -117,13 +117,13 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstan
 			p.add(Edit{Setting{key, value, false}, Record, false})
 		case ok:
 			p.add(Edit{Setting{key, value, false}, EndedRule, false}) // not given: the stamp would show that the client had removed it
-		case !prev.Absent:
+		case !listed.Absent:
 			p.add(Edit{Setting{Item: key, Removed: true}, EndedRule, false})
 		}
 	}
 }
 
-// withoutMarks returns labels as records have them: without Adopted, Brought and Since. A change that lists them is made once the record has
+// withoutMarks returns labels as records have them: without Adopted, Brought and Version. A change that lists them is made once the record has
 // forgotten their earlier client. It removes the mark.
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
@@ -136,15 +136,15 @@ func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 
 // lastDerived returns what rules said of this machine last: the record has it before the Node shows it.
 func lastDerived(prev record.Record, node *observe.Node, listed map[string]record.Derived) map[string]record.Derived {
-	equal := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
-	if prev.Derived == nil || !equal {
+	sameMachine := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
+	if prev.Derived == nil || !sameMachine {
 		return listed
 	}
 	return prev.Derived
 }
 
-// shownOf returns the labels of rules that a Node with these items shows as they were set.
-func shownOf(listed map[string]record.Derived, items map[string]string) map[string]record.Derived {
+// shownLabels returns the labels of rules that a Node with these items shows as they were set.
+func shownLabels(listed map[string]record.Derived, items map[string]string) map[string]record.Derived {
 	shown := maps.Clone(listed)
 	maps.DeleteFunc(shown, func(key string, label record.Derived) bool { return !label.ShownBy(items, key) })
 	return shown
@@ -154,7 +154,7 @@ func shownOf(listed map[string]record.Derived, items map[string]string) map[stri
 // not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
 // last. If an object lists a label and lacks it, a client has removed it.
 func keptWhileHeld(labels, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
-	kept := shownOf(labels, items)
+	kept := shownLabels(labels, items)
 	for key, label := range last {
 		_, listed := labels[key]
 		_, shown := items[key]
@@ -180,8 +180,8 @@ func (p Plan) LastRuled(prev record.Record, node *observe.Node, in Circumstances
 	return kept
 }
 
-// notOn returns the labels that the Node lacks or has with other values.
-func notOn(labels map[string]record.Derived, items map[string]string) (keys []string) {
+// missingLabels returns the labels that the Node lacks or has with other values.
+func missingLabels(labels map[string]record.Derived, items map[string]string) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if label := labels[key]; !label.Absent && !label.ShownBy(items, key) {
 			keys = append(keys, key)
@@ -191,22 +191,22 @@ func notOn(labels map[string]record.Derived, items map[string]string) (keys []st
 }
 
 // clientsValue returns the value that a client gave a label, if the policy restores it once no rule sets it.
-func clientsValue(r record.Record, node *observe.Node, key string, by policy.Policy) (value string, ok bool) {
+func clientsValue(r record.Record, node *observe.Node, key string, pol policy.Policy) (value string, ok bool) {
 	e, known := r.Entry(key)
 	if !known || e.Removed || r.Isolated() {
 		return "", false
 	}
-	restore := by.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
+	restore := pol.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
 	value, ok = restore.Add[key]
 	return value, ok
 }
 
 // requeueAfter returns when to evaluate the rules again although nothing is observed. A label is held for a time, or a device plugin may still
 // register. 0 is never.
-func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
+func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (delay time.Duration) {
 	sooner := func(due time.Time) {
-		if wait := due.Sub(now); wait > 0 && (in == 0 || wait < in) {
-			in = wait
+		if wait := due.Sub(now); wait > 0 && (delay == 0 || wait < delay) {
+			delay = wait
 		}
 	}
 	for _, label := range result.Labels {
@@ -217,7 +217,7 @@ func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (in
 	if result.Unknown && node.Reported.Ready != 0 {
 		sooner(time.Unix(node.Reported.Ready, 0).Add(classify.PluginGrace))
 	}
-	return in
+	return delay
 }
 
 // listedOn returns the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
@@ -239,12 +239,12 @@ func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
 // does not count.
 func (p Plan) AltersLabels(items map[string]string) bool {
 	for key, label := range p.Labels {
-		if listed, ok := p.Listed[key]; ok && listed.End.IsZero() && !label.End.IsZero() {
+		if listed, ok := p.LabelsBefore[key]; ok && listed.End.IsZero() && !label.End.IsZero() {
 			return true
 		}
 	}
 	return slices.ContainsFunc(p.ByRules(), func(edit Edit) bool {
-		listed, ok := p.Listed[edit.Item]
+		listed, ok := p.LabelsBefore[edit.Item]
 		_, shown := items[edit.Item]
 		return edit.Removed || ok && (listed.Absent || listed.Value != edit.Value) || !ok && shown
 	})
@@ -254,7 +254,7 @@ func (p Plan) AltersLabels(items map[string]string) bool {
 // again.
 func (p Plan) Drifted() (keys []string) {
 	for _, edit := range p.ByRules() {
-		listed, ok := p.Listed[edit.Item]
+		listed, ok := p.LabelsBefore[edit.Item]
 		if edit.Removed && listed.Absent || !edit.Removed && ok && !listed.Absent && listed.Value == edit.Value {
 			keys = append(keys, edit.Item)
 		}

@@ -90,8 +90,8 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	a := answerTo(in, k, p, decide)
 	e := Explanation{
 		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(p),
-		Restored: a.restored, Deferred: a.By(plan.Record).Later().Values(), Withheld: withheldBy(a, k),
-		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.By(plan.Derivation, plan.Registration).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
+		Restored: a.restored, Deferred: a.WithCause(plan.Record).Deferred().Values(), Withheld: withheldBy(a, k),
+		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.WithCause(plan.Derivation, plan.Registration).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
 		Patch: a.operations,
 	}
 	if !a.AnyLater() || !p.RestoresInline() {

@@ -41,7 +41,7 @@ func (k known) planFor(in incoming, node *observe.Node, p policy.Policy) plan.Pl
 	if k.unreadable || k.isolated {
 		r = record.Record{}
 	}
-	return plan.ForCreate(node, r, plan.Circumstances{Policy: p, Reported: &in.facts, Now: k.now}, in.occasion)
+	return plan.ForCreate(node, r, plan.Circumstances{Policy: p, CreateFacts: &in.facts, Now: k.now}, in.occasion)
 }
 
 // decision is what to do with a registering Node.
@@ -64,7 +64,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	if !k.unreadable && !k.isolated {
 		d.dropped = k.record.Dropped
 	}
-	d.restored = d.By(plan.Record).Now().Values()
+	d.restored = d.WithCause(plan.Record).Immediate().Values()
 	switch waits := d.waits(); {
 	case k.unreadable:
 		d.outcome = unreadableRecord
@@ -104,7 +104,7 @@ func (d decision) annotated(in incoming, node *observe.Node, k known, p policy.P
 	}
 	if d.annotations[policy.StampAnnotation] == "" && d.gatedAfter(in, p.Gate()) {
 		delete(d.annotations, policy.TaintsAnnotation)
-		d.Edits = d.By(plan.Record, plan.Rule, plan.Gate)
+		d.Edits = d.WithCause(plan.Record, plan.Rule, plan.Gate)
 	}
 	return d
 }
@@ -148,7 +148,7 @@ func (d decision) bytes() int {
 // withoutItems returns the decision for a Node that has no room. Nothing is listed as set, and the missing items wait behind the gate.
 func (d decision) withoutItems(gate policy.Gate) decision {
 	small := decision{outcome: tooLarge}
-	if len(d.Edits) > len(d.By(plan.Gate)) || len(d.NoRoom) > 0 {
+	if len(d.Edits) > len(d.WithCause(plan.Gate)) || len(d.NoRoom) > 0 {
 		small.Edits = plan.Close(gate)
 	}
 	return small

@@ -13,7 +13,7 @@ import (
 func taintOperations(in incoming, d decision) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	for i, taint := range in.taints {
-		if value, replaced := d.Replaces(taint); replaced {
+		if value, replaced := d.ReplacementOf(taint); replaced {
 			operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints/"+strconv.Itoa(i)+"/value", value))
 		}
 	}

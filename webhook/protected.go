@@ -30,7 +30,7 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	state := policy.AnnotationContent{Taints: policy.DerivedTaints(unchanged.annotations[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(unchanged.annotations[policy.LabelsAnnotation])}
 	prev := in
 	prev.labels = classify.RemoveDerived(in.labels, state.Labels)
-	due, _ := k.planFor(prev, prev.observed(p), p).Drop(func(set plan.Setting) bool { // what the Node brought as a rule wants it
+	due, _ := k.planFor(prev, prev.observed(p), p).WithoutSettings(func(set plan.Setting) bool { // what the Node brought as a rule wants it
 		value, shown := in.labels[set.Item]
 		return shown && !set.Removed && value == set.Value
 	})
@@ -38,7 +38,7 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	if !ok {
 		return unchanged
 	}
-	d := decision{Plan: inline, outcome: restoredInline, restored: inline.By(plan.Record).Values()}
+	d := decision{Plan: inline, outcome: restoredInline, restored: inline.WithCause(plan.Record).Values()}
 	labels := maps.Clone(state.Labels)
 	if labels == nil {
 		labels = map[string]record.Derived{}

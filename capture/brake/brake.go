@@ -42,7 +42,7 @@ type Brake struct {
 	held map[string]time.Time // until when Nodes wait
 }
 
-// New holds nothing.
+// New returns a brake that holds nothing.
 func New(options Options) *Brake { return &Brake{Options: options, held: map[string]time.Time{}} }
 
 // MayCorrect reports whether a Node that was created then may be corrected now, and counts it.
@@ -54,7 +54,7 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 	b.looking.Lock()
 	defer b.looking.Unlock()
 	if now.Before(b.heldUntil) {
-		b.holds(node, b.heldUntil)
+		b.setHeld(node, b.heldUntil)
 		return false, nil
 	}
 	state, err := b.Notes.Get(ctx, store.AcceptedName)
@@ -69,7 +69,7 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 	count, known, allowed := judge(data, live, now)
 	if !allowed {
 		b.heldUntil = now.Add(RetryInterval)
-		b.holds(node, b.heldUntil)
+		b.setHeld(node, b.heldUntil)
 		if now.Sub(b.reported) >= Window {
 			b.reported = now
 			b.report(count.nodes(), live, known)
@@ -79,9 +79,9 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 		}
 	} else {
 		b.reported = time.Time{}
-		b.holds(node, time.Time{})
+		b.setHeld(node, time.Time{})
 	}
-	next := count.andOneMore(now)
+	next := count.encodeWithOneMore(now)
 	if state == nil {
 		err = b.Notes.Set(ctx, store.AcceptedName, false, map[string]*string{store.Corrected: &next})
 	} else {
@@ -94,8 +94,8 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 	return allowed && err == nil, err
 }
 
-// holds notes until when a Node waits; zero: it does not.
-func (b *Brake) holds(node string, deadline time.Time) {
+// setHeld notes until when a Node waits; zero: it does not.
+func (b *Brake) setHeld(node string, deadline time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if delete(b.held, node); !deadline.IsZero() {
@@ -115,8 +115,8 @@ func (b *Brake) report(nodes, total int, known bool) {
 		share)
 }
 
-// Nodes returns how many Nodes wait.
-func (b *Brake) Nodes() (count int) {
+// HeldNodes returns how many Nodes wait.
+func (b *Brake) HeldNodes() (count int) {
 	now := b.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()

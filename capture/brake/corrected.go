@@ -10,18 +10,18 @@ import (
 // Corrections are counted over an hour. A Node that registered in the last ten minutes does not count. A webhook with a stale cache may have
 // restored many Nodes at once from older records.
 const (
-	Window    = time.Hour
-	FreshFor  = 10 * time.Minute
-	MostNodes = 10 // of all Nodes, the part that may be corrected in that time: one in ten
+	Window       = time.Hour
+	FreshFor     = 10 * time.Minute
+	ShareDivisor = 10 // of all Nodes, the part that may be corrected in that time: one in ten
 )
 
-// corrected counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
-type corrected map[int64]int
+// correctedCounts counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
+type correctedCounts map[int64]int
 
 // correctedBy reads the count of the hour before a time. For what nodekeep has not written, ok is false and the count is empty.
-func correctedBy(text string, now time.Time) (recent corrected, ok bool) {
-	var count corrected
-	recent = corrected{}
+func correctedBy(text string, now time.Time) (recent correctedCounts, ok bool) {
+	var count correctedCounts
+	recent = correctedCounts{}
 	if text != "" && json.Unmarshal([]byte(text), &count) != nil {
 		return recent, false
 	}
@@ -34,15 +34,15 @@ func correctedBy(text string, now time.Time) (recent corrected, ok bool) {
 }
 
 // nodes returns how many Nodes were corrected.
-func (c corrected) nodes() (total int) {
+func (c correctedCounts) nodes() (total int) {
 	for _, nodes := range c {
 		total += nodes
 	}
 	return total
 }
 
-// andOneMore returns the count with one more Node.
-func (c corrected) andOneMore(now time.Time) string {
+// encodeWithOneMore returns the count with one more Node.
+func (c correctedCounts) encodeWithOneMore(now time.Time) string {
 	c[now.Unix()/60]++
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c corrected) andOneMore(now time.Time) string {
 }
 
 // mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
-func (c corrected) mayCorrect(total int) bool { return c.nodes() < max(1, total/MostNodes) }
+func (c correctedCounts) mayCorrect(total int) bool { return c.nodes() < max(1, total/ShareDivisor) }
 
 // acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
 func acceptedAt(text string, now time.Time) bool {
@@ -62,11 +62,11 @@ func acceptedAt(text string, now time.Time) bool {
 
 // judge reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state
 // of capture. The count is not known where something else than nodekeep has written it.
-func judge(state map[string]string, live int, now time.Time) (count corrected, known, allowed bool) {
+func judge(state map[string]string, live int, now time.Time) (count correctedCounts, known, allowed bool) {
 	accepted := acceptedAt(state[store.CorrectionsAccepted], now)
 	count, known = correctedBy(state[store.Corrected], now)
 	if !known && !accepted {
-		count = corrected{now.Unix() / 60: live} // it counts as all there may be, for an hour
+		count = correctedCounts{now.Unix() / 60: live} // it counts as all there may be, for an hour
 	}
 	return count, known, accepted || count.mayCorrect(live)
 }

@@ -18,7 +18,7 @@ func TestCorrectionsAreCountedOverAnHour(t *testing.T) {
 	assert.Equal(t, 7, count.nodes())
 	assert.True(t, count.mayCorrect(80), "the eighth of eighty")
 	assert.False(t, count.mayCorrect(70))
-	reread, ok := correctedBy(count.andOneMore(now), now)
+	reread, ok := correctedBy(count.encodeWithOneMore(now), now)
 	require.True(t, ok)
 	assert.Equal(t, 8, reread.nodes())
 

@@ -24,14 +24,14 @@ type ByLabel struct {
 	nodes, seconds, coreSeconds *prometheus.Desc
 
 	mu   sync.Mutex
-	keys map[string]map[string]*labelled // by key and value
+	keys map[string]map[string]*labelCount // by key and value
 }
 
-// labelled is the Nodes with one value of a label.
-type labelled struct {
+// labelCount is the Nodes with one value of a label.
+type labelCount struct {
 	nodes                int
 	cores                float64
-	seconds, coreSeconds float64 // of Nodes and of their CPUs, up to since
+	seconds, coreSeconds float64 // of Nodes and of their CPUs, up to start
 	start                time.Time
 }
 
@@ -41,7 +41,7 @@ func NewByLabel(now func() time.Time) *ByLabel {
 		return prometheus.NewDesc(name, help, []string{"key", "value"}, nil)
 	}
 	return &ByLabel{
-		now: now, keys: map[string]map[string]*labelled{},
+		now: now, keys: map[string]map[string]*labelCount{},
 		nodes:       desc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100."),
 		seconds:     desc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes."),
 		coreSeconds: desc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity."),
@@ -50,36 +50,36 @@ func NewByLabel(now func() time.Time) *ByLabel {
 
 // Govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
 // that stays continue. Values that the policy lists come before those that Nodes happen to have.
-func (b *ByLabel) Govern(keys []governance.Key) (retry bool) {
+func (b *ByLabel) Govern(keys []governance.Key) (recount bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	governed := map[string]map[string]*labelled{}
+	governed := map[string]map[string]*labelCount{}
 	for _, key := range keys {
 		counted, known := b.keys[key.Key]
 		if !known {
-			counted, retry = map[string]*labelled{}, true
+			counted, recount = map[string]*labelCount{}, true
 		}
 		for _, value := range key.Values {
 			if counted[value] == nil && len(counted) < maxValues {
-				counted[value], retry = &labelled{start: b.now()}, true // Nodes with it may have been counted as others
+				counted[value], recount = &labelCount{start: b.now()}, true // Nodes with it may have been counted as others
 			}
 		}
 		governed[key.Key] = counted
 	}
 	b.keys = governed
-	if retry {
-		for _, labelled := range b.keys {
-			for _, l := range labelled {
+	if recount {
+		for _, byValue := range b.keys {
+			for _, l := range byValue {
 				l.change(-l.nodes, -l.cores, b.now())
 				l.cores = 0 // without what is left of rounding
 			}
 		}
 	}
-	return retry
+	return recount
 }
 
-// change brings the sums up to a moment, and then the numbers.
-func (l *labelled) change(nodes int, cores float64, now time.Time) {
+// change brings the sums up to now, and then changes the numbers.
+func (l *labelCount) change(nodes int, cores float64, now time.Time) {
 	l.seconds, l.coreSeconds = l.sums(now)
 	l.start = now
 	l.nodes += nodes
@@ -87,7 +87,7 @@ func (l *labelled) change(nodes int, cores float64, now time.Time) {
 }
 
 // sums returns those up to a moment. They never shrink, whatever the clock does.
-func (l *labelled) sums(now time.Time) (seconds, coreSeconds float64) {
+func (l *labelCount) sums(now time.Time) (seconds, coreSeconds float64) {
 	passed := max(0, now.Sub(l.start).Seconds())
 	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores
 }
@@ -119,7 +119,7 @@ func (b *ByLabel) count(slim *observe.Slim, nodes int) {
 				value = otherValue
 			}
 			if counted[value] == nil {
-				counted[value] = &labelled{start: b.now()}
+				counted[value] = &labelCount{start: b.now()}
 			}
 		}
 		counted[value].change(nodes, cores, b.now())
@@ -127,22 +127,22 @@ func (b *ByLabel) count(slim *observe.Slim, nodes int) {
 }
 
 // Describe is for the registry.
-func (b *ByLabel) Describe(to chan<- *prometheus.Desc) {
-	to <- b.nodes
-	to <- b.seconds
-	to <- b.coreSeconds
+func (b *ByLabel) Describe(ch chan<- *prometheus.Desc) {
+	ch <- b.nodes
+	ch <- b.seconds
+	ch <- b.coreSeconds
 }
 
 // Collect is for the registry.
-func (b *ByLabel) Collect(to chan<- prometheus.Metric) {
+func (b *ByLabel) Collect(ch chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for key, labelled := range b.keys {
-		for value, l := range labelled {
+	for key, byValue := range b.keys {
+		for value, l := range byValue {
 			seconds, coreSeconds := l.sums(b.now())
-			to <- prometheus.MustNewConstMetric(b.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
-			to <- prometheus.MustNewConstMetric(b.seconds, prometheus.CounterValue, seconds, key, value)
-			to <- prometheus.MustNewConstMetric(b.coreSeconds, prometheus.CounterValue, coreSeconds, key, value)
+			ch <- prometheus.MustNewConstMetric(b.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
+			ch <- prometheus.MustNewConstMetric(b.seconds, prometheus.CounterValue, seconds, key, value)
+			ch <- prometheus.MustNewConstMetric(b.coreSeconds, prometheus.CounterValue, coreSeconds, key, value)
 		}
 	}
 }

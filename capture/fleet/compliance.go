@@ -17,7 +17,7 @@ type Compliance struct {
 	desc  *prometheus.Desc
 
 	mu     sync.Mutex
-	byNode map[string]breaking
+	byNode map[string]nodeViolations
 	counts map[brokenRule]int // of Nodes
 }
 
@@ -27,8 +27,8 @@ type brokenRule struct {
 	kind governance.Kind
 }
 
-// breaking is what is wrong with one Node object.
-type breaking struct {
+// nodeViolations is what is wrong with one Node object.
+type nodeViolations struct {
 	uid   types.UID
 	rules []brokenRule
 	start time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
@@ -37,7 +37,7 @@ type breaking struct {
 // NewCompliance knows no Node yet; rules are those in force, asked at each scrape.
 func NewCompliance(rules func() governance.Rules) *Compliance {
 	return &Compliance{
-		rules: rules, byNode: map[string]breaking{}, counts: map[brokenRule]int{},
+		rules: rules, byNode: map[string]nodeViolations{}, counts: map[brokenRule]int{},
 		desc: prometheus.NewDesc("nodekeep_governance_violations",
 			"Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil),
 	}
@@ -51,7 +51,7 @@ func (c *Compliance) Observe(node string, uid types.UID, violations []governance
 	if len(violations) == 0 {
 		return time.Time{}
 	}
-	next := breaking{uid: uid}
+	next := nodeViolations{uid: uid}
 	counted := map[brokenRule]bool{}
 	for _, v := range violations {
 		if broken := (brokenRule{v.Rule, v.Kind}); !counted[broken] { // several reserved keys are one Node
@@ -89,7 +89,7 @@ func (c *Compliance) Forget(node string) {
 	c.remove(node)
 }
 
-func (c *Compliance) remove(node string) breaking {
+func (c *Compliance) remove(node string) nodeViolations {
 	prev := c.byNode[node]
 	delete(c.byNode, node)
 	for _, broken := range prev.rules {
@@ -108,11 +108,11 @@ func (c *Compliance) Breaking(rule string, kind governance.Kind) int {
 }
 
 // Describe is for the registry.
-func (c *Compliance) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+func (c *Compliance) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect is for the registry.
-func (c *Compliance) Collect(to chan<- prometheus.Metric) {
+func (c *Compliance) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range c.rules().Countable() {
-		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(c.Breaking(v.Rule, v.Kind)), v.Rule, string(v.Kind))
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(c.Breaking(v.Rule, v.Kind)), v.Rule, string(v.Kind))
 	}
 }

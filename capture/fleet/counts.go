@@ -16,7 +16,7 @@ type Node struct {
 	Recorded bool // there is a record that can be read
 }
 
-// Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+// Altered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 // which migrations would remove the old key (renamed).
 func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, total int) {
 	for node := range nodes {
@@ -34,9 +34,9 @@ func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, tot
 	return changed, renamed, total
 }
 
-// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are. A Node counts once for each
+// CountMigrations counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are. A Node counts once for each
 // migration.
-func Migrating(nodes iter.Seq[Node], p policy.Policy, guarded bool) map[policy.MigrationState]int {
+func CountMigrations(nodes iter.Seq[Node], p policy.Policy, guarded bool) map[policy.MigrationState]int {
 	states := map[policy.MigrationState]int{}
 	for node := range nodes {
 		switch {

@@ -25,8 +25,8 @@ func AcceptedKey(source string) string { return source + ".accepted" }
 // the facts look in the note than they are.
 const noteInterval = time.Minute
 
-// recorded returns a time as notes and records have it: whole seconds, UTC.
-func recorded(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
+// recordTime returns a time as notes and records have it: whole seconds, UTC.
+func recordTime(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // InventoryNote is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
 type InventoryNote struct {
@@ -62,22 +62,22 @@ func InventoryNoteOf(from *corev1.ConfigMap, source string) (note InventoryNote,
 // Accepted reports whether an operator has accepted the snapshot that is held.
 func (n InventoryNote) Accepted() bool { return n.Held != "" && n.accepted == n.Held }
 
-// noted reads the note of a source.
-func (s *Sources) noted(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
+// readNote reads the note of a source.
+func (s *Sources) readNote(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
 	from, err := s.Notes.Get(ctx, InventoryName)
 	note, _ = InventoryNoteOf(from, source)
 	return note, from != nil, err
 }
 
-// note shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
+// updateNote shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
 // read. The parameter next is a snapshot that comes into force, or that the source has confirmed. If next is nil, what is in force stays.
-func (s *Sources) note(ctx context.Context, st *state, next *inventory.Snapshot) error {
-	now := recorded(s.Now())
-	note := InventoryNote{Failure: string(st.failure), Confirmed: recorded(st.confirmed)}
+func (s *Sources) updateNote(ctx context.Context, st *state, next *inventory.Snapshot) error {
+	now := recordTime(s.Now())
+	note := InventoryNote{Failure: string(st.failure), Confirmed: recordTime(st.confirmed)}
 	inForce := next
 	switch {
 	case next != nil:
-		note.Confirmed = recorded(st.answered)
+		note.Confirmed = recordTime(st.answered)
 	case st.read:
 		inForce = &st.inForce
 	}
@@ -88,10 +88,10 @@ func (s *Sources) note(ctx context.Context, st *state, next *inventory.Snapshot)
 	if next == nil && st.held != nil {
 		note.Held, note.Change = st.held.Hash(), st.change
 	}
-	if st.noted != nil && now.Sub(st.notedAt) < noteInterval && note.says(*st.noted) {
+	if st.noted != nil && now.Sub(st.notedAt) < noteInterval && note.sameAs(*st.noted) {
 		return nil
 	}
-	prev, exists, err := s.noted(ctx, st.source.Name)
+	prev, exists, err := s.readNote(ctx, st.source.Name)
 	if err != nil {
 		return err
 	}
@@ -108,12 +108,12 @@ func (s *Sources) note(ctx context.Context, st *state, next *inventory.Snapshot)
 			return err
 		}
 	}
-	s.change(func() { st.noted, st.notedAt = &note, now })
+	s.update(func() { st.noted, st.notedAt = &note, now })
 	return nil
 }
 
-// says reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
-func (n InventoryNote) says(last InventoryNote) bool {
+// sameAs reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
+func (n InventoryNote) sameAs(last InventoryNote) bool {
 	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes && n.Wrong == last.Wrong && slices.Equal(n.Missing, last.Missing) && slices.Equal(n.Problems, last.Problems)
 	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }

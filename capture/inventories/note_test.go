@@ -85,8 +85,8 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	m.says("n1")
 	m.reads()
 	first := m.shown()
-	assert.Equal(t, recorded(now), first.Confirmed)
-	assert.Equal(t, recorded(now), first.Applied)
+	assert.Equal(t, recordTime(now), first.Confirmed)
+	assert.Equal(t, recordTime(now), first.Applied)
 	assert.Equal(t, 1, first.Nodes)
 
 	writes := m.noteWrites()
@@ -95,10 +95,10 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 		m.reads()
 	}
 	assert.Equal(t, writes, m.noteWrites())
-	assert.Equal(t, recorded(now), m.shown().Confirmed)
+	assert.Equal(t, recordTime(now), m.shown().Confirmed)
 	m.passes(time.Second)
 	m.reads()
-	assert.Equal(t, recorded(now.Add(time.Minute)), m.shown().Confirmed)
+	assert.Equal(t, recordTime(now.Add(time.Minute)), m.shown().Confirmed)
 	assert.Equal(t, first.Applied, m.shown().Applied)
 
 	m.passes(30 * time.Second)
@@ -108,7 +108,7 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	m.reads()
 	failed := m.shown()
 	assert.Equal(t, string(fetch.Unreadable), failed.Failure)
-	assert.Equal(t, recorded(now.Add(90*time.Second)), failed.Confirmed, "when it last answered, to the second")
+	assert.Equal(t, recordTime(now.Add(90*time.Second)), failed.Confirmed, "when it last answered, to the second")
 	assert.Equal(t, first.InForce, failed.InForce)
 	m.passes(time.Hour)
 	m.reads()
@@ -131,7 +131,7 @@ func TestANoteThatAnotherClientHasSpoiltIsWrittenAnewThoughTheSourceFails(t *tes
 	m.passes(noteInterval)
 	m.reads()
 	got := m.shown()
-	assert.Equal(t, recorded(now.Add(noteInterval)), got.Applied, "since when is lost")
+	assert.Equal(t, recordTime(now.Add(noteInterval)), got.Applied, "since when is lost")
 	got.Applied = want.Applied
 	assert.Equal(t, want, got)
 
@@ -165,12 +165,12 @@ func TestTheFactsAgeWhileASnapshotIsHeld(t *testing.T) {
 	assert.NotEmpty(t, note.Held)
 	assert.Equal(t, 2, note.Change.Lost)
 	assert.Equal(t, []string{ChangesHeld}, m.warned)
-	assert.Equal(t, recorded(now), note.Confirmed, "the source no longer says what is in force")
+	assert.Equal(t, recordTime(now), note.Confirmed, "the source no longer says what is in force")
 	m.says("n1", "n2", "n3")
 	m.passes(time.Second)
 	m.reads()
 	assert.Empty(t, m.shown().Held)
-	assert.Equal(t, recorded(now.Add(2*noteInterval+time.Second)), m.shown().Confirmed)
+	assert.Equal(t, recordTime(now.Add(2*noteInterval+time.Second)), m.shown().Confirmed)
 }
 
 func TestNewRulesWaitForASourceThatWasInForceAndForNoOther(t *testing.T) {
@@ -193,7 +193,7 @@ func TestNewRulesDoNotWaitUntilTheFirstSnapshotOfASourceIsAccepted(t *testing.T)
 	m := readsAMap(t)
 	first := inventory.Snapshot{}
 	m.state.held = &first
-	require.NoError(t, m.note(t.Context(), m.state, nil))
+	require.NoError(t, m.updateNote(t.Context(), m.state, nil))
 	assert.True(t, m.Known(m.policy))
 }
 

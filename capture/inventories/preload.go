@@ -17,24 +17,24 @@ import (
 
 // Bounds of the records that are written ahead.
 const (
-	mostPreloaded       = 10_000
-	preloadsPerSecond   = 20
-	preloadRefreshAfter = 2 // of the retention, the part after which a record is dated anew: 1/2
+	mostPreloaded         = 10_000
+	preloadsPerSecond     = 20
+	preloadRefreshDivisor = 2 // of the retention, the part after which a record is dated anew: 1/2
 )
 
 // preloadAll writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
 // webhook takes the values of rules about inventories from records. The records count as those of deleted Nodes, so package gc removes them
 // as it removes these.
 func (s *Sources) preloadAll(ctx context.Context) {
-	pace := flowcontrol.NewTokenBucketRateLimiter(preloadsPerSecond, preloadsPerSecond)
-	defer pace.Stop()
+	limiter := flowcontrol.NewTokenBucketRateLimiter(preloadsPerSecond, preloadsPerSecond)
+	defer limiter.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.ahead:
+		case <-s.preloadSignal:
 		}
-		if err := s.Nodes.Contained("preload records", "", func() error { return s.writeAhead(ctx, pace.Wait) }); err != nil && ctx.Err() == nil {
+		if err := s.Nodes.Contained("preload records", "", func() error { return s.writeAhead(ctx, limiter.Wait) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("records of nodes that an inventory lists could not be written ahead", "error", err)
 		}
 	}
@@ -70,12 +70,12 @@ func (s *Sources) writeAhead(ctx context.Context, pace func(context.Context) err
 			return err
 		}
 	}
-	s.change(func() { s.left = left })
+	s.update(func() { s.notPreloaded = left })
 	return nil
 }
 
 func (s *Sources) putPreload(ctx context.Context, next record.Record, version string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	defer s.Nodes.Exclusive(next.Node)()
 	if s.Nodes.Knows(next.Node) {
@@ -114,19 +114,19 @@ func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, v
 	case err == nil:
 		version = entry.Version
 	}
-	machine := record.Machine{SystemUUID: s.machine(p, name)}
+	machine := record.Machine{SystemUUID: s.preloadMachine(p, name)}
 	if version == "" && p.Follows() {
-		if rest, err := s.Records.OfMachine(machine); err != nil || len(rest) > 0 {
+		if records, err := s.Records.OfMachine(machine); err != nil || len(records) > 0 {
 			return record.Record{}, "", false // the machine had another name, and what it had there follows
 		}
 	}
 	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.facts(p, name, machine.SystemUUID, nil)}
-	next = record.Record{Node: name, Cluster: s.Cluster(), Machine: machine, DeletedAt: recorded(s.Now()), Derived: fromInventory(p, facts, s.Now())}
+	next = record.Record{Node: name, Cluster: s.Cluster(), Machine: machine, DeletedAt: recordTime(s.Now()), Derived: fromInventory(p, facts, s.Now())}
 	if version == "" {
 		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
 	}
 	old := entry.Record
-	fresh := p.Retention() == 0 || s.Now().Sub(old.DeletedAt) < p.Retention()/preloadRefreshAfter
+	fresh := p.Retention() == 0 || s.Now().Sub(old.DeletedAt) < p.Retention()/preloadRefreshDivisor
 	if len(next.Derived) == 0 || machine.SystemUUID == "" || old.Machine == machine && record.SameDerived(old.Derived, next.Derived) && fresh {
 		return record.Record{}, "", false
 	}
@@ -145,7 +145,7 @@ func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derive
 	return result.Labels
 }
 
-// preloads returns the Nodes that sources with preload list, each with its machine, sorted by source and name.
+// preloads returns the names of the Nodes that sources with preload list with a machine, by source and name.
 func (s *Sources) preloads(p policy.Policy) (names []string) {
 	for _, source := range s.current(p, nil) {
 		if !source.preload {
@@ -160,8 +160,8 @@ func (s *Sources) preloads(p policy.Policy) (names []string) {
 	return names
 }
 
-// machine returns the one that sources with preload list for a Node; empty: none, or they contradict each other.
-func (s *Sources) machine(p policy.Policy, name string) (systemUUID string) {
+// preloadMachine returns the one that sources with preload list for a Node; empty: none, or they contradict each other.
+func (s *Sources) preloadMachine(p policy.Policy, name string) (systemUUID string) {
 	for _, source := range s.current(p, nil) {
 		switch uuid := source.snapshot.SystemUUID(name); {
 		case !source.preload || uuid == "" || uuid == systemUUID:

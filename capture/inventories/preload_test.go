@@ -31,7 +31,7 @@ func (p *process) lists(names ...string) {
 	require.NoError(p.t, err)
 	st := p.stateOf(source)
 	p.answered(st, p.Now())
-	p.put(st, snapshot)
+	p.putInForce(st, snapshot)
 }
 
 func documentOf(nodes []string) string {
@@ -54,7 +54,7 @@ func TestNoMoreRecordsAreWrittenAheadThanTheBound(t *testing.T) {
 func TestARecordOfAMachineInQuarantineIsNotWrittenOver(t *testing.T) {
 	p := newProcess(t, listedRacks+"machine: {onMismatch: quarantine}\n")
 	old := record.Record{
-		Node: "n1", Seen: []record.Object{{UID: "a", Version: 10}}, Entries: []record.Entry{{Key: "k", Value: "v", Version: 10}}, DeletedAt: recorded(now.Add(-time.Hour)),
+		Node: "n1", Seen: []record.Object{{UID: "a", Version: 10}}, Entries: []record.Entry{{Key: "k", Value: "v", Version: 10}}, DeletedAt: recordTime(now.Add(-time.Hour)),
 	}
 	isolated := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "other"}, 19, record.Keeping{}), record.Observation{UID: "b", Version: 20})
 	p.holds(isolated)

@@ -19,8 +19,8 @@ const firstRetry = time.Second
 // acceptInterval is how often a held snapshot is looked at: whether it was accepted.
 const acceptInterval = 10 * time.Second
 
-// callTakes is how long the calls for one snapshot may take.
-const callTakes = 30 * time.Second
+// callTimeout is how long the calls for one snapshot may take.
+const callTimeout = 30 * time.Second
 
 // Run reads the sources of the policy until ctx is done, while this process leads. Each source has its own reader, so a slow source delays no
 // other one.
@@ -61,7 +61,7 @@ func (s *Sources) Run(ctx context.Context) {
 			})
 			readers[source.Name] = reader{source, func() { cancel(); <-done }}
 		}
-		signal(s.ahead)
+		signal(s.preloadSignal)
 		select {
 		case <-ctx.Done():
 		case <-s.newPolicy:
@@ -77,22 +77,22 @@ func (s *Sources) watch(ctx context.Context, source inventory.Source) {
 	st := s.stateOf(source)
 	fetcher := fetch.New(source, s.configMap, s.Files)
 	retry := firstRetry
-	for next := time.Duration(0); ; {
-		if next <= 0 {
-			next = source.Interval
+	for remaining := time.Duration(0); ; {
+		if remaining <= 0 {
+			remaining = source.Interval
 			if err := s.Nodes.Contained("read inventory", "", func() error { return s.read(ctx, st, fetcher) }); err != nil && ctx.Err() == nil {
-				next, retry = min(retry, source.Interval), min(2*retry, source.Interval)
+				remaining, retry = min(retry, source.Interval), min(2*retry, source.Interval)
 			} else {
 				retry = firstRetry
 			}
 		} else if err := s.Nodes.Contained("accept inventory", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("inventory that is held is looked at again", "inventory", source.Name, "error", err)
 		}
-		wait := next
+		wait := remaining
 		if st.held != nil {
-			wait = min(next, acceptInterval)
+			wait = min(remaining, acceptInterval)
 		}
-		next -= wait
+		remaining -= wait
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -132,9 +132,9 @@ func (s *Sources) accept(ctx context.Context, st *state) error {
 	if st.held == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if noted, _, err := s.noted(ctx, st.source.Name); err != nil || noted.accepted != st.held.Hash() {
+	if noted, _, err := s.readNote(ctx, st.source.Name); err != nil || noted.accepted != st.held.Hash() {
 		return err
 	}
 	return s.decide(ctx, st, nil)
@@ -142,7 +142,7 @@ func (s *Sources) accept(ctx context.Context, st *state) error {
 
 // decide puts a snapshot in force, or holds it; nil: the source has said nothing new.
 func (s *Sources) decide(ctx context.Context, st *state, next *inventory.Snapshot) error {
-	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if next == nil {
 		next = st.held
@@ -151,33 +151,33 @@ func (s *Sources) decide(ctx context.Context, st *state, next *inventory.Snapsho
 		return nil
 	}
 	if next == nil || st.read && next.Hash() == st.inForce.Hash() {
-		s.put(st, st.inForce)
+		s.putInForce(st, st.inForce)
 		s.compareMachines(st)
-		signal(s.ahead)
-		return s.note(ctx, st, &st.inForce)
+		signal(s.preloadSignal)
+		return s.updateNote(ctx, st, &st.inForce)
 	}
-	change, err := s.changeBy(ctx, st, *next)
+	change, err := s.changeToAccept(ctx, st, *next)
 	if err != nil {
 		return err
 	}
 	if change != nil {
 		s.hold(st, *next, *change)
-		return s.note(ctx, st, nil)
+		return s.updateNote(ctx, st, nil)
 	}
-	if err := s.note(ctx, st, next); err != nil {
+	if err := s.updateNote(ctx, st, next); err != nil {
 		return err
 	}
-	s.put(st, *next)
+	s.putInForce(st, *next)
 	s.Logger.Info("inventory is in force", "inventory", st.source.Name, "nodes", next.Len(), "hash", next.Hash())
 	s.compareMachines(st)
 	s.Changed()
-	signal(s.ahead)
+	signal(s.preloadSignal)
 	return nil
 }
 
-// changeBy returns the change that an operator has to accept before a snapshot comes into force; nil: none.
-func (s *Sources) changeBy(ctx context.Context, st *state, next inventory.Snapshot) (*inventory.Change, error) {
-	noted, _, err := s.noted(ctx, st.source.Name)
+// changeToAccept returns the change that an operator has to accept before a snapshot comes into force; nil: none.
+func (s *Sources) changeToAccept(ctx context.Context, st *state, next inventory.Snapshot) (*inventory.Change, error) {
+	noted, _, err := s.readNote(ctx, st.source.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (s *Sources) changeBy(ctx context.Context, st *state, next inventory.Snapsh
 
 // hold keeps a snapshot until an operator accepts it.
 func (s *Sources) hold(st *state, next inventory.Snapshot, change inventory.Change) {
-	s.change(func() { st.held, st.change = &next, change })
+	s.update(func() { st.held, st.change = &next, change })
 	if st.reported != next.Hash() {
 		st.reported = next.Hash()
 		s.reportHeld(st.source.Name, next.Hash(), change)
@@ -209,7 +209,7 @@ func (s *Sources) compareMachines(st *state) {
 			differs++
 		}
 	}
-	s.change(func() { st.differs = differs })
+	s.update(func() { st.mismatched = differs })
 }
 
 // reportUnread reports why a source cannot be read, once until the reason changes.
@@ -220,7 +220,7 @@ func (s *Sources) reportUnread(ctx context.Context, st *state, err error) {
 		s.Warn(FactsUnknown,
 			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", st.source.Name, reason, text)
 	}
-	if err := s.note(ctx, st, nil); err != nil && ctx.Err() == nil {
+	if err := s.updateNote(ctx, st, nil); err != nil && ctx.Err() == nil {
 		s.Logger.Warn("state of an inventory cannot be written", "inventory", st.source.Name, "error", err)
 	}
 }

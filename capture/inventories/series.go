@@ -26,51 +26,51 @@ func newSeries() series {
 }
 
 // Describe is for the registry.
-func (s *Sources) Describe(to chan<- *prometheus.Desc) {
+func (s *Sources) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{s.series.age, s.series.nodes, s.series.stale, s.series.failed, s.series.left} {
-		to <- desc
+		ch <- desc
 	}
 }
 
 // HeldNodes returns how many Nodes the held snapshot that alters most would no longer list, or would change labels of. It is 0 while none is held.
-func (s *Sources) HeldNodes() (limit int) {
+func (s *Sources) HeldNodes() (most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, source := range s.Policy().Inventory() {
 		if known := s.sources[source.Name]; known != nil {
-			limit = max(limit, known.change.Lost, known.change.Altered)
+			most = max(most, known.change.Lost, known.change.Altered)
 		}
 	}
-	return limit
+	return most
 }
 
 // Collect is for the registry.
-func (s *Sources) Collect(to chan<- prometheus.Metric) {
+func (s *Sources) Collect(ch chan<- prometheus.Metric) {
 	now := s.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	gauge(s.series.left, float64(s.left))
+	gauge(s.series.left, float64(s.notPreloaded))
 	for _, source := range s.Policy().Inventory() {
 		st, name := s.sources[source.Name], source.Name
 		if st == nil {
 			st = &state{source: source} // this process does not read it
 		}
-		applied, stale := now, 0.0
+		confirmed, stale := now, 0.0
 		if st.read {
-			applied = st.confirmed
+			confirmed = st.confirmed
 		}
 		if st.stale(now) {
 			stale = 1
 		}
-		gauge(s.series.age, now.Sub(applied).Seconds(), name)
+		gauge(s.series.age, now.Sub(confirmed).Seconds(), name)
 		gauge(s.series.nodes, float64(st.inForce.Len()), name, "listed")
-		gauge(s.series.nodes, float64(st.differs), name, "contradicted")
+		gauge(s.series.nodes, float64(st.mismatched), name, "contradicted")
 		gauge(s.series.stale, stale, name)
 		for _, reason := range fetch.Reasons() {
-			to <- prometheus.MustNewConstMetric(s.series.failed, prometheus.CounterValue, float64(st.failures[reason]), name, string(reason))
+			ch <- prometheus.MustNewConstMetric(s.series.failed, prometheus.CounterValue, float64(st.failures[reason]), name, string(reason))
 		}
 	}
 }

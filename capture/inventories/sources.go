@@ -26,7 +26,7 @@ type Options struct {
 	Nodes   Nodes
 	Records Records
 	Cluster func() string
-	// Altered counts all live Nodes (of), and those on which a policy would change labels. Snapshots of instead replace those that are in force.
+	// Altered counts all live Nodes (total), and those on which a policy would change labels (altered). Snapshots in replaced count instead of those in force.
 	Altered func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int)
 	// Changed is called when facts have changed.
 	Changed func()
@@ -70,27 +70,27 @@ const (
 type Sources struct {
 	Options
 
-	series    series
-	newPolicy chan struct{} // holds one value after a change of the policy, and when this process begins to lead
-	ahead     chan struct{} // holds one value when records may have to be written ahead
+	series        series
+	newPolicy     chan struct{} // holds one value after a change of the policy, and when this process begins to lead
+	preloadSignal chan struct{} // holds one value when records may have to be written ahead
 
-	mu      sync.Mutex
-	sources map[string]*state // by name
-	left    int               // Nodes for which no record was written ahead, since there are as many as are allowed
+	mu           sync.Mutex
+	sources      map[string]*state // by name
+	notPreloaded int               // Nodes for which no record was written ahead, since there are as many as are allowed
 }
 
 // state is what is known of one source. Only the goroutine that reads the source changes it, and reads it without the lock.
 type state struct {
-	source    inventory.Source
-	read      bool // there is a snapshot in force
-	inForce   inventory.Snapshot
-	answered  time.Time // when the source could last be read
-	confirmed time.Time // when the source last said what is in force
-	held      *inventory.Snapshot
-	change    inventory.Change // that the held snapshot would make
-	failure   fetch.Reason     // of the last read; empty: none
-	failures  map[fetch.Reason]int
-	differs   int // Nodes whose machine is another one than the snapshot lists
+	source     inventory.Source
+	read       bool // there is a snapshot in force
+	inForce    inventory.Snapshot
+	answered   time.Time // when the source could last be read
+	confirmed  time.Time // when the source last said what is in force
+	held       *inventory.Snapshot
+	change     inventory.Change // that the held snapshot would make
+	failure    fetch.Reason     // of the last read; empty: none
+	failures   map[fetch.Reason]int
+	mismatched int // Nodes whose machine is another one than the snapshot lists
 
 	version  string         // of the last snapshot that could be read, for the next request
 	noted    *InventoryNote // the last that was read or written; nil: it is not known
@@ -100,11 +100,11 @@ type state struct {
 
 // New knows nothing before [Sources.Run].
 func New(options Options) *Sources {
-	return &Sources{Options: options, series: newSeries(), newPolicy: make(chan struct{}, 1), ahead: make(chan struct{}, 1), sources: map[string]*state{}}
+	return &Sources{Options: options, series: newSeries(), newPolicy: make(chan struct{}, 1), preloadSignal: make(chan struct{}, 1), sources: map[string]*state{}}
 }
 
-// Look has the policy read again: it has changed, or this process leads now.
-func (s *Sources) Look() { signal(s.newPolicy) }
+// Trigger has the policy read again: it has changed, or this process leads now.
+func (s *Sources) Trigger() { signal(s.newPolicy) }
 
 // signal wakes the reader of a channel that holds one value.
 func signal(reader chan struct{}) {
@@ -164,7 +164,7 @@ func (s *Sources) facts(p policy.Policy, node, systemUUID string, replaced map[s
 	return facts
 }
 
-// FactsFunc returns the facts of each Node under a policy. The snapshots of instead replace those that are in force.
+// FactsFunc returns the facts of each Node under a policy. Snapshots in replaced count instead of those that are in force.
 func (s *Sources) FactsFunc(p policy.Policy, replaced map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
 	return func(node *observe.Node) map[string]map[string]string {
 		return s.facts(p, node.Name, node.Machine.SystemUUID, replaced)
@@ -209,7 +209,7 @@ func (s *Sources) Known(p policy.Policy) bool {
 	return true
 }
 
-// stateOf returns that of a source, which is made if it is not there.
+// stateOf returns the state of a source, which is made if there is none.
 func (s *Sources) stateOf(source inventory.Source) *state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,17 +231,17 @@ func (s *Sources) forget(sources []inventory.Source) {
 	})
 }
 
-// change changes a state. Only the goroutine that reads the source may do so.
-func (s *Sources) change(fn func()) {
+// update changes a state. Only the goroutine that reads the source may do so.
+func (s *Sources) update(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn()
 }
 
-// failed notes why a source could not be read, and reports whether that is news.
+// failed notes why a source could not be read, and reports whether the reason is another one than before.
 func (s *Sources) failed(st *state, reason fetch.Reason) (news bool) {
 	news = st.failure != reason
-	s.change(func() {
+	s.update(func() {
 		st.failure = reason
 		st.failures[reason]++
 	})
@@ -251,13 +251,13 @@ func (s *Sources) failed(st *state, reason fetch.Reason) (news bool) {
 // answered notes that a source could be read, and reports whether that is news.
 func (s *Sources) answered(st *state, now time.Time) (news bool) {
 	news = st.failure != ""
-	s.change(func() { st.failure, st.answered = "", now })
+	s.update(func() { st.failure, st.answered = "", now })
 	return news
 }
 
-// put puts a snapshot in force, which the source has just confirmed. A snapshot that was held is none any more.
-func (s *Sources) put(st *state, next inventory.Snapshot) {
-	s.change(func() {
+// putInForce puts a snapshot in force, which the source has just confirmed. A snapshot that was held is none any more.
+func (s *Sources) putInForce(st *state, next inventory.Snapshot) {
+	s.update(func() {
 		st.read, st.inForce, st.confirmed, st.held, st.change = true, next, st.answered, nil, inventory.Change{}
 	})
 }

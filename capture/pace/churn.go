@@ -13,10 +13,10 @@ const flapWindow = time.Minute
 
 // Churn finds labels and taints that change back and forth. A flap undoes the previous change of the same item of the same Node object
 // within flapWindow. Only items that changed recently are held here.
-type Churn struct{ recent *recent[undone] }
+type Churn struct{ recent *recent[reversal] }
 
 // NewChurn knows of no change.
-func NewChurn() Churn { return Churn{newRecent[undone](flapWindow)} }
+func NewChurn() Churn { return Churn{newRecent[reversal](flapWindow)} }
 
 // nodeItem is a label or taint of a Node object.
 type nodeItem struct {
@@ -24,8 +24,8 @@ type nodeItem struct {
 	item   string
 }
 
-// undone is what would undo a change.
-type undone struct {
+// reversal is what would undo a change.
+type reversal struct {
 	value   string
 	present bool
 	changed time.Time
@@ -44,7 +44,7 @@ func (c Churn) Compare(object types.UID, prev, next map[string]string, now time.
 		if last := c.recent.get(key, now); last.value == value && last.present == found && now.Sub(last.changed) < flapWindow {
 			flapped = append(flapped, item)
 		}
-		c.recent.put(key, undone{value: old, present: ok, changed: now}, now)
+		c.recent.put(key, reversal{value: old, present: ok, changed: now}, now)
 	}
 	return changed, flapped
 }

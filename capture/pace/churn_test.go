@@ -31,7 +31,7 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 		"nothing changed": {{0, "1", a, a, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Churn{newRecent[undone](flapWindow)}
+			c := Churn{newRecent[reversal](flapWindow)}
 			clock := now
 			for i, change := range changes {
 				clock = clock.Add(change.delay)

@@ -42,7 +42,7 @@ func (f *Fights) Clear() { f.items.clear() }
 func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
 	key := nodeItem{object, set.Item}
 	fight := f.items.get(key, now)
-	if wait = fight.waits(f.items.hash(set), now, f.longest); wait == 0 {
+	if wait = fight.remaining(f.items.hash(set), now, f.longest); wait == 0 {
 		return 0, false
 	}
 	begins = !fight.reported
@@ -59,14 +59,14 @@ func (f *Fights) Done(object types.UID, set plan.Setting, now time.Time) {
 
 // Paused returns how many items are not as nodekeep wants them, and wait.
 func (f *Fights) Paused(now time.Time) int {
-	return f.items.count(func(item fight) bool { return item.waiting && item.waits(item.setting, now, f.longest) > 0 })
+	return f.items.count(func(item fight) bool { return item.waiting && item.remaining(item.setting, now, f.longest) > 0 })
 }
 
 // fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other sets. Then
 // nodekeep sets the same item to the same value again and again.
 type fight struct {
 	setting  uint64    // what nodekeep set last, as a hash
-	set      time.Time // when
+	setAt    time.Time // when
 	flaps    int       // how often in a row it had to set the same again
 	reported bool      // that there is a pause
 	waiting  bool      // that nodekeep waits to set it again
@@ -83,22 +83,22 @@ func PauseAfter(flaps int, longest time.Duration) time.Duration {
 
 // ended reports whether the fight has ended. For a minute after the pause, nodekeep did not have to set the item again.
 func (f fight) ended(now time.Time, longest time.Duration) bool {
-	return now.Sub(f.set) >= PauseAfter(f.flaps, longest)+flapWindow
+	return now.Sub(f.setAt) >= PauseAfter(f.flaps, longest)+flapWindow
 }
 
-// waits returns how long nodekeep still waits before it may set the item to this.
-func (f fight) waits(setting uint64, now time.Time, longest time.Duration) time.Duration {
+// remaining returns how long nodekeep still waits before it may set the item to this.
+func (f fight) remaining(setting uint64, now time.Time, longest time.Duration) time.Duration {
 	if f.setting != setting || f.ended(now, longest) {
 		return 0 // another value, or the removal of the item, follows another decision
 	}
-	return max(0, f.set.Add(PauseAfter(f.flaps, longest)).Sub(now))
+	return max(0, f.setAt.Add(PauseAfter(f.flaps, longest)).Sub(now))
 }
 
 // next returns what is known once nodekeep has set the item to this.
 func (f fight) next(setting uint64, now time.Time, longest time.Duration) fight {
 	if f.setting != setting || f.ended(now, longest) {
-		return fight{setting: setting, set: now}
+		return fight{setting: setting, setAt: now}
 	}
-	f.flaps, f.set, f.waiting = f.flaps+1, now, false
+	f.flaps, f.setAt, f.waiting = f.flaps+1, now, false
 	return f
 }

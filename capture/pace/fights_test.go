@@ -113,7 +113,7 @@ func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
 			for i, set := range sets {
 				clock = clock.Add(set.delay)
 				f = f.next(set.to, clock, LongestPause)
-				assert.Equal(t, fight{setting: set.to, set: clock, flaps: set.flaps}, f, "set %d", i)
+				assert.Equal(t, fight{setting: set.to, setAt: clock, flaps: set.flaps}, f, "set %d", i)
 			}
 		})
 	}

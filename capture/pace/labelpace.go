@@ -18,7 +18,7 @@ type LabelPace struct {
 	turns map[string]time.Time // when the turn of a Node comes
 }
 
-// NewLabelPace gives a turn to so many Nodes a second; 0: to [DefaultLabelPatches].
+// NewLabelPace returns a pace that gives a turn to so many Nodes a second; 0: to [DefaultLabelPatches].
 func NewLabelPace(perSecond int) *LabelPace {
 	perSecond = cmp.Or(perSecond, DefaultLabelPatches)
 	return &LabelPace{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}

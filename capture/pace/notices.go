@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostNews bounds what is remembered of one Node object. A kubelet's reports can make ever new values.
-const mostNews = 200
+// maxNotices bounds what is remembered of one Node object. A kubelet's reports can make ever new values.
+const maxNotices = 200
 
 // Notices has something reported of a Node object once. Otherwise each reconcile of the Node would report it again. Any goroutine may call its
 // methods.
@@ -19,12 +19,12 @@ type Notices struct {
 // NewNotices knows of nothing that was reported.
 func NewNotices() *Notices { return &Notices{byObject: map[types.UID]map[string]bool{}} }
 
-// News reports whether something has not been reported of the Node object yet. From now on it has.
-func (o *Notices) News(object types.UID, subject string) bool {
+// First reports whether something has not been reported of the Node object yet. From now on it has.
+func (o *Notices) First(object types.UID, subject string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.byObject[object]
-	if known[subject] || len(known) >= mostNews {
+	if known[subject] || len(known) >= maxNotices {
 		return false
 	}
 	if known == nil {

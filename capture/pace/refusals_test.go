@@ -54,19 +54,19 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 
 func TestNewsIsReportedOnceOfEachObjectAndIsBounded(t *testing.T) {
 	first := NewNotices()
-	assert.True(t, first.News("a", "x"))
-	assert.False(t, first.News("a", "x"))
-	assert.True(t, first.News("b", "x"), "another object")
+	assert.True(t, first.First("a", "x"))
+	assert.False(t, first.First("a", "x"))
+	assert.True(t, first.First("b", "x"), "another object")
 	first.Reset("a", "x")
 	first.Reset("unseen", "x")
-	assert.True(t, first.News("a", "x"))
-	for i := range 2 * mostNews {
-		first.News("a", fmt.Sprint(i))
+	assert.True(t, first.First("a", "x"))
+	for i := range 2 * maxNotices {
+		first.First("a", fmt.Sprint(i))
 	}
-	assert.Len(t, first.byObject["a"], mostNews)
-	assert.False(t, first.News("a", "one more"))
+	assert.Len(t, first.byObject["a"], maxNotices)
+	assert.False(t, first.First("a", "one more"))
 	first.Forget("a")
-	assert.True(t, first.News("a", "one more"))
+	assert.True(t, first.First("a", "one more"))
 	first.Clear()
 	assert.Empty(t, first.byObject)
 }

@@ -18,10 +18,10 @@ const (
 // The leader acts at once, so that work is not done twice. A replica that does not lead acts on work that has been due for a while without
 // progress. A leader that is busy with very many Nodes makes progress. Any goroutine may call its methods.
 type Standby struct {
-	mu       sync.Mutex
-	due      map[string]*dueWork
-	progress time.Time // when the work of another replica was last observed
-	acting   time.Time // until when this replica acts at once
+	mu        sync.Mutex
+	due       map[string]*dueWork
+	progress  time.Time // when the work of another replica was last observed
+	actsUntil time.Time // until when this replica acts at once
 }
 
 // dueWork is what is due for one Node.
@@ -30,14 +30,14 @@ type dueWork struct {
 	offered  time.Time      // when this replica last queued the Node for it
 	acts     bool           // this replica has begun to act on it, so what is done is no sign of another replica
 	record   string         // the version of the record's ConfigMap
-	sets     []plan.Setting // what is due on the Node
+	settings []plan.Setting // what is due on the Node
 }
 
 // NewStandby knows of nothing that is due.
 func NewStandby() *Standby { return &Standby{due: map[string]*dueWork{}} }
 
-// Wait notes what is due for a Node whose record has that version, and reports whether this replica acts now.
-func (s *Standby) Wait(node, record string, sets []plan.Setting, now time.Time) (act bool) {
+// ShouldAct notes what is due for a Node whose record has that version, and reports whether this replica acts now.
+func (s *Standby) ShouldAct(node, record string, settings []plan.Setting, now time.Time) (act bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -46,25 +46,25 @@ func (s *Standby) Wait(node, record string, sets []plan.Setting, now time.Time) 
 		work = &dueWork{observed: now}
 		s.due[node] = work
 	case !work.acts && work.record != record: // one step is done, and there is another one
-		s.yielded(now)
+		s.noteProgress(now)
 	}
-	work.record, work.sets = record, sets
+	work.record, work.settings = record, settings
 	if s.overdue(work, now) {
-		s.acting = now.Add(ActsFor)
+		s.actsUntil = now.Add(ActsFor)
 	}
-	work.acts = work.acts || now.Before(s.acting)
-	return now.Before(s.acting)
+	work.acts = work.acts || now.Before(s.actsUntil)
+	return now.Before(s.actsUntil)
 }
 
-// yielded notes that another replica works.
-func (s *Standby) yielded(now time.Time) { s.progress, s.acting = now, time.Time{} }
+// noteProgress notes that another replica works.
+func (s *Standby) noteProgress(now time.Time) { s.progress, s.actsUntil = now, time.Time{} }
 
 // Conflict notes that another process has written a record first. That may be a webhook, so it does not keep this replica from acting on
 // what is overdue.
 func (s *Standby) Conflict() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.acting = time.Time{}
+	s.actsUntil = time.Time{}
 }
 
 // RecordChanged notes that the record of a Node has changed. So a replica with many Nodes queued stops as soon as another replica works. It
@@ -73,7 +73,7 @@ func (s *Standby) RecordChanged(node string, version func() string, now time.Tim
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if work, known := s.due[node]; known && !work.acts && work.record != version() {
-		s.yielded(now)
+		s.noteProgress(now)
 	}
 }
 
@@ -81,24 +81,24 @@ func (s *Standby) overdue(work *dueWork, now time.Time) bool {
 	return now.Sub(work.observed) >= Patience && now.Sub(s.progress) >= Patience
 }
 
-// Done notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
+// Settle notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
 // another replica has set on the Node. A client that undoes its own edit makes no progress.
-func (s *Standby) Done(node, record string, items map[string]string, now time.Time) (rest []plan.Setting) {
+func (s *Standby) Settle(node, record string, items map[string]string, now time.Time) (setByOthers []plan.Setting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
 	if delete(s.due, node); !known || work.acts {
 		return nil
 	}
-	for _, set := range work.sets {
+	for _, set := range work.settings {
 		if set.ShownBy(items) {
-			rest = append(rest, set)
+			setByOthers = append(setByOthers, set)
 		}
 	}
-	if len(rest) > 0 || work.record != record {
-		s.yielded(now)
+	if len(setByOthers) > 0 || work.record != record {
+		s.noteProgress(now)
 	}
-	return rest
+	return setByOthers
 }
 
 // Forget drops what was due for a Node, since this replica can do nothing about it.
@@ -116,7 +116,7 @@ func (s *Standby) Late(now time.Time) (nodes []string) {
 		return nil
 	}
 	for node, work := range s.due {
-		if (now.Before(s.acting) || s.overdue(work, now)) && now.Sub(work.offered) >= Patience {
+		if (now.Before(s.actsUntil) || s.overdue(work, now)) && now.Sub(work.offered) >= Patience {
 			work.offered = now
 			nodes = append(nodes, node)
 		}

@@ -39,12 +39,12 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := NewStandby()
 			instant := now
-			assert.False(t, s.Wait("n1", "1", c.due.Settings(), instant))
+			assert.False(t, s.ShouldAct("n1", "1", c.due.Settings(), instant))
 			if c.acts {
 				instant = instant.Add(Patience)
-				assert.True(t, s.Wait("n1", "1", c.due.Settings(), instant))
+				assert.True(t, s.ShouldAct("n1", "1", c.due.Settings(), instant))
 			}
-			assert.Len(t, s.Done("n1", c.record, c.items, instant), c.set)
+			assert.Len(t, s.Settle("n1", c.record, c.items, instant), c.set)
 			assert.Equal(t, c.progress, s.progress.Equal(instant))
 			assert.Empty(t, s.due)
 		})
@@ -53,16 +53,16 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 
 func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
 	s, lift := NewStandby(), plan.Plan{Edits: plan.Lift(policy.DefaultGate)}.Settings()
-	s.Wait("n1", "1", nil, now)
-	assert.False(t, s.Wait("n1", "2", lift, now.Add(Patience)), "the record was written, and the gate waits")
-	assert.False(t, s.Wait("n1", "2", lift, now.Add(2*Patience-1)))
-	assert.True(t, s.Wait("n1", "2", lift, now.Add(2*Patience)))
-	assert.True(t, s.Wait("n1", "3", lift, now.Add(2*Patience)), "this replica has written the record")
+	s.ShouldAct("n1", "1", nil, now)
+	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(Patience)), "the record was written, and the gate waits")
+	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(2*Patience-1)))
+	assert.True(t, s.ShouldAct("n1", "2", lift, now.Add(2*Patience)))
+	assert.True(t, s.ShouldAct("n1", "3", lift, now.Add(2*Patience)), "this replica has written the record")
 }
 
 func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 	s := NewStandby()
-	s.Wait("n1", "1", nil, now)
+	s.ShouldAct("n1", "1", nil, now)
 	assert.Empty(t, s.Late(now.Add(Patience-1)))
 	for i := range 3 {
 		instant := now.Add(time.Duration(i+1) * Patience)

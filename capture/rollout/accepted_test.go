@@ -143,14 +143,14 @@ func TestThatThePolicyInForceCannotBeKeptIsSaidOnce(t *testing.T) {
 func TestThePolicyIsKeptAtOnceAfterAChange(t *testing.T) {
 	client := fake.NewClientset()
 	r := keeps(client, new(manifestWith("a")), new(true))
-	r.Look()
+	r.Trigger()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go r.Run(ctx)
 	require.Eventually(t, func() bool {
 		found, err := client.CoreV1().ConfigMaps("").Get(ctx, store.AcceptedName, metav1.GetOptions{})
 		return err == nil && found.Data[store.AcceptedPolicy] != ""
-	}, interval/2, interval/1000)
+	}, checkInterval/2, checkInterval/1000)
 }
 
 func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {

@@ -13,7 +13,7 @@ func (r *Rollout) keepAccepted(ctx context.Context) {
 	if manifest == "" || !r.Nodes.Leading() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.Nodes.Contained("keep accepted policy", "", func() error {
 		state, err := r.Notes.Get(ctx, store.AcceptedName)

@@ -33,7 +33,7 @@ func (r *Rollout) migratingIn(state policy.MigrationState) int {
 	return 0
 }
 
-// HeldNodes is on how many Nodes held rules would remove or change labels; 0 while no rules wait for an operator.
+// HeldNodes returns on how many Nodes held rules would remove or change labels; 0 while no rules wait for an operator.
 func (r *Rollout) HeldNodes() int {
 	if held, known := r.HeldRules(); known && held != nil {
 		return held.Nodes
@@ -41,7 +41,7 @@ func (r *Rollout) HeldNodes() int {
 	return 0
 }
 
-// Series are read at each scrape.
+// Series returns the series, which are read at each scrape.
 func (r *Rollout) Series() (all []prometheus.Collector) {
 	for _, state := range policy.MigrationStates() {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

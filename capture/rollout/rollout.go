@@ -21,9 +21,9 @@ type Options struct {
 	Nodes    Nodes
 	// FeaturesKnown reports whether the features that the rules of a policy look at were read.
 	FeaturesKnown func(p policy.Policy) bool
-	// Settled reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
+	// Judgeable reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
 	Judgeable func(p policy.Policy) bool
-	// Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+	// Altered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 	// which migrations would remove the old key (renamed).
 	Altered func(p policy.Policy) (changed, renamed, total int)
 	// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are.
@@ -47,20 +47,20 @@ type Nodes interface {
 // ChangesHeld is the reason of an Event about the NodePolicy. A change, here new rules, would alter many Nodes and waits for an operator.
 const ChangesHeld = "ChangesHeld"
 
-// interval is how often it is looked at whether rules that are held were accepted.
-const interval = 10 * time.Second
+// checkInterval is how often it is looked at whether rules that are held were accepted.
+const checkInterval = 10 * time.Second
 
-// callTakes is how long the calls for one look may take.
-const callTakes = 30 * time.Second
+// callTimeout is how long the calls for one look may take.
+const callTimeout = 30 * time.Second
 
-// mostChanged is the part of all Nodes on which rules may remove or change labels without acceptance: one in ten.
-const mostChanged = 10
+// maxChangedDivisor is the part of all Nodes on which rules may remove or change labels without acceptance: one in ten.
+const maxChangedDivisor = 10
 
 // RulesNeedAcceptance reports whether new rules that remove or change labels on so many Nodes wait for an operator's acceptance. The
 // parameter renamed counts the Nodes from which a migration removes the old key. Each counts, because workloads may still select on that
 // key, which capture does not know.
 func RulesNeedAcceptance(changed, renamed, total int) bool {
-	return renamed > 0 || changed > max(1, total/mostChanged)
+	return renamed > 0 || changed > max(1, total/maxChangedDivisor)
 }
 
 // Rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
@@ -82,8 +82,8 @@ func New(options Options) *Rollout {
 	return &Rollout{Options: options, newPolicy: make(chan struct{}, 1)}
 }
 
-// Look has the rules of the policy released or held.
-func (r *Rollout) Look() {
+// Trigger has the rules of the policy released or held.
+func (r *Rollout) Trigger() {
 	select {
 	case r.newPolicy <- struct{}{}:
 	default: // it is about to look
@@ -133,7 +133,7 @@ func (r *Rollout) HeldRules() (held *HeldRules, known bool) {
 
 // Run looks after the rules of the policy until ctx is done.
 func (r *Rollout) Run(ctx context.Context) {
-	ticker := time.NewTicker(interval)
+	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -157,7 +157,7 @@ func (r *Rollout) Check(ctx context.Context) {
 	if r.Nodes.Leading() && !r.Holds(p) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := r.Nodes.Contained("check rules", "", func() error { return r.checkNewRules(ctx, p, rules) }); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("rules for labels only add labels until it is known which rules were in force", "error", err)

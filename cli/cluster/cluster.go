@@ -44,7 +44,7 @@ func Open(config *rest.Config, namespace string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := dynamic.NewForConfig(config)
+	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func Open(config *rest.Config, namespace string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{Config: config, Client: client, Dynamic: objects, Namespace: namespace, Records: records, Now: time.Now}, nil
+	return &Cluster{Config: config, Client: client, Dynamic: dynamicClient, Namespace: namespace, Records: records, Now: time.Now}, nil
 }
 
 // quiet logs nothing: errors are returned.
@@ -79,8 +79,8 @@ func (c *Cluster) Devices(ctx context.Context, drivers classify.Drivers) func(no
 		return nil
 	}
 	byNode := map[string][]*observe.Slice{}
-	to := doctor.Right{Verb: "list", Group: resourcev1.GroupName, Resource: "resourceslices"}
-	for slice, err := range List[*resourcev1.ResourceSlice](ctx, c, to, c.Client.ResourceV1().ResourceSlices(), metav1.ListOptions{}) {
+	right := doctor.Right{Verb: "list", Group: resourcev1.GroupName, Resource: "resourceslices"}
+	for slice, err := range List[*resourcev1.ResourceSlice](ctx, c, right, c.Client.ResourceV1().ResourceSlices(), metav1.ListOptions{}) {
 		if err != nil {
 			return nil
 		}
@@ -98,9 +98,9 @@ func (c *Cluster) Features(ctx context.Context, used classify.Features) func(nod
 	}
 	byNode := map[string][]*observe.NodeFeature{}
 	resource := observe.NodeFeatureResource()
-	to := doctor.Right{Verb: "list", Group: resource.Group, Resource: resource.Resource}
+	right := doctor.Right{Verb: "list", Group: resource.Group, Resource: resource.Resource}
 	client := smallPages{c.Dynamic.Resource(resource)}
-	for object, err := range List[*unstructured.Unstructured](ctx, c, to, client, metav1.ListOptions{LabelSelector: observe.NodeFeatureLabel}) {
+	for object, err := range List[*unstructured.Unstructured](ctx, c, right, client, metav1.ListOptions{LabelSelector: observe.NodeFeatureLabel}) {
 		if err != nil {
 			return nil
 		}

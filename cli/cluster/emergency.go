@@ -32,7 +32,7 @@ func (c *Cluster) GetDeclaration(ctx context.Context) (role *rbacv1.Role, bindin
 	return role, binding, nil
 }
 
-// GetEmergency returns whether an emergency is declared, as capture and verify see it.
+// GetEmergency returns the state of an emergency, as capture and verify see it: whether one is declared, and since when.
 func (c *Cluster) GetEmergency(ctx context.Context) (view.Declared, error) {
 	role, binding, err := c.GetDeclaration(ctx)
 	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {

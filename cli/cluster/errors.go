@@ -21,7 +21,7 @@ func (c *Cluster) CallError(right doctor.Right, err error) error {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsForbidden(err) && deniedCall().MatchString(err.Error()): // else a quota, say, or an admission rule
-		return DeniedError{Missing: []doctor.Right{deniedRight(right, err)}, User: DeniedUser(err), release: c.Namespace, cause: err}
+		return DeniedError{Missing: []doctor.Right{deniedRight(right, err)}, User: DeniedUser(err), namespace: c.Namespace, cause: err}
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who you are: the credentials in the kubeconfig are missing, wrong or expired: %w", c.Config.Host, err)
 	case !errors.As(err, &status):
@@ -33,11 +33,11 @@ func (c *Cluster) CallError(right doctor.Right, err error) error {
 
 // deniedRight returns what the API server's authorizer says was denied, where it says so: of several calls, which one.
 func deniedRight(asked doctor.Right, denial error) doctor.Right {
-	found := deniedCall().FindStringSubmatch(denial.Error())
-	if found == nil {
+	match := deniedCall().FindStringSubmatch(denial.Error())
+	if match == nil {
 		return asked
 	}
-	denied := doctor.Right{Verb: found[1], Resource: found[2], Group: found[3], Namespace: found[4]}
+	denied := doctor.Right{Verb: match[1], Resource: match[2], Group: match[3], Namespace: match[4]}
 	if asked.Verb == denied.Verb && asked.Group == denied.Group && asked.Resource == denied.Resource {
 		denied.Name = asked.Name
 	}
@@ -50,10 +50,10 @@ func deniedCall() *regexp.Regexp {
 
 // DeniedError reports which rights are missing: all that a command needs, or the one that a call was denied for.
 type DeniedError struct {
-	Missing []doctor.Right
-	User    string
-	release string // the namespace that nodekeep is installed in
-	cause   error  // what the API server said of one call; nil: it was asked beforehand
+	Missing   []doctor.Right
+	User      string
+	namespace string // the namespace that nodekeep is installed in
+	cause     error  // what the API server said of one call; nil: it was asked beforehand
 }
 
 func (e DeniedError) Unwrap() error { return e.cause }
@@ -66,7 +66,7 @@ func (e DeniedError) Error() string {
 	if e.cause != nil {
 		lines = append(lines, "  the API server says: "+e.cause.Error())
 	}
-	remedy := doctor.GrantTo(e.User, e.release, e.Missing...)
+	remedy := doctor.GrantTo(e.User, e.namespace, e.Missing...)
 	lines = append(lines, "  "+strings.ToLower(remedy.Text[:1])+remedy.Text[1:])
 	for _, command := range remedy.Commands {
 		lines = append(lines, "    "+command)
@@ -76,8 +76,8 @@ func (e DeniedError) Error() string {
 
 // DeniedUser finds the caller's name in an answer of the API server's authorizer.
 func DeniedUser(denial error) string {
-	if found := regexp.MustCompile(`User "([^"]+)"`).FindStringSubmatch(denial.Error()); found != nil {
-		return found[1]
+	if match := regexp.MustCompile(`User "([^"]+)"`).FindStringSubmatch(denial.Error()); match != nil {
+		return match[1]
 	}
 	return unknownUser
 }

@@ -11,10 +11,10 @@ import (
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
-// How a Lease is watched of which it is not clear that a replica holds it. A leader renews it every two seconds.
+// How often, and for how long, a Lease is read again of which it is not clear that a replica holds it. A leader renews it every two seconds.
 const (
-	leaseLook   = 500 * time.Millisecond
-	leaseLooked = 6 * time.Second
+	leasePollInterval = 500 * time.Millisecond
+	leasePollTimeout  = 6 * time.Second
 )
 
 // GetLeadership reads the Lease of the leading replica. If the Lease may be stale or its clock wrong, it reads the Lease again until it is renewed.
@@ -30,7 +30,7 @@ func (c *Cluster) GetLeadership(ctx context.Context, name string, now func() tim
 	if !leader.Doubtful() {
 		return leader, nil
 	}
-	_ = wait.PollUntilContextTimeout(ctx, leaseLook, leaseLooked, false, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, leasePollInterval, leasePollTimeout, false, func(ctx context.Context) (bool, error) {
 		reread, err := get(ctx)
 		if err == nil {
 			leader = leader.Update(reread, now())

@@ -25,12 +25,12 @@ const pageSize = 200
 // errEnough ends a list of which no more is wanted.
 var errEnough = errors.New("enough")
 
-// all lists page by page; it reads the next page while the caller handles the current one. An error ends it. The end of ctx is an error too, because
+// listPages lists page by page; it reads the next page while the caller handles the current one. An error ends it. The end of ctx is an error too, because
 // an interrupted list must not look complete.
 //
 // A page may take long, in a pager, say. If the API server no longer has the state of the list, it offers to continue with a later state. Then the
 // list continues there: some items are of a later state, and none is missing.
-func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Seq2[T, error] {
+func listPages[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Seq2[T, error] {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := list(ctx, options)
 		var status apierrors.APIStatus
@@ -72,7 +72,7 @@ func pagesOf[L runtime.Object](c *Cluster, right doctor.Right, client Lister[L],
 // List goes through what the selectors select, page by page. An error ends it, and so does the end of ctx: an interrupted list does not look complete.
 // The right is the one that listing needs.
 func List[T, L runtime.Object](ctx context.Context, c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) iter.Seq2[T, error] {
-	return all[T](ctx, pagesOf(c, right, client, selectors))
+	return listPages[T](ctx, pagesOf(c, right, client, selectors))
 }
 
 // ListNodes goes through the Nodes in the order of their names.
@@ -86,7 +86,7 @@ func (c *Cluster) ListRecords(ctx context.Context) iter.Seq2[store.Listed, error
 	return mapped(List[*corev1.ConfigMap](ctx, c, c.RecordsRight("list"), c.Client.CoreV1().ConfigMaps(c.Namespace), marked), store.ListedOf)
 }
 
-// mapped returns a sequence of what its items become.
+// mapped returns the sequence of what fn makes of the items.
 func mapped[A, B any](items iter.Seq2[A, error], fn func(A) B) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		for item, err := range items {
@@ -102,11 +102,11 @@ func mapped[A, B any](items iter.Seq2[A, error], fn func(A) B) iter.Seq2[B, erro
 }
 
 // untilError ends a sequence before its error, which it notes.
-func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, error] {
+func untilError[T any](items iter.Seq2[T, error], dest *error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range items {
 			if err != nil {
-				*noted = err
+				*dest = err
 				return
 			}
 			if !yield(item, nil) {
@@ -118,7 +118,7 @@ func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, err
 
 // ListStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
 func (c *Cluster) ListStates(ctx context.Context) iter.Seq2[nodestate.State, error] {
-	return joined(c.ListNodes(ctx), c.ListRecords(ctx))
+	return mergeLists(c.ListNodes(ctx), c.ListRecords(ctx))
 }
 
 // ListStatesWithoutRecords lists every Node, without reading records.
@@ -128,19 +128,19 @@ func (c *Cluster) ListStatesWithoutRecords(ctx context.Context) iter.Seq2[nodest
 
 // ListReadableStates is [Cluster.ListStates] as far as the caller may read records. It notes the error of their list, and continues with Nodes alone.
 func (c *Cluster) ListReadableStates(ctx context.Context, recordsErr *error) iter.Seq2[nodestate.State, error] {
-	return joined(c.ListNodes(ctx), untilError(c.ListRecords(ctx), recordsErr))
+	return mergeLists(c.ListNodes(ctx), untilError(c.ListRecords(ctx), recordsErr))
 }
 
-func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[nodestate.State, error] {
+func mergeLists(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[nodestate.State, error] {
 	return func(yield func(nodestate.State, error) bool) {
 		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name. Their names are too long to be part
 		// of another, or a user has named the ConfigMap. They come last.
-		states := map[string]nodestate.State{}
+		outOfOrder := map[string]nodestate.State{}
 		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
 			return iter.Pull2(func(yield func(part, error) bool) {
 				for p, err := range parts {
 					if err == nil && (store.Shortened(p.Name) || p.configMap != store.Name(p.Name)) {
-						states[p.configMap] = merge(states[p.configMap], p.State)
+						outOfOrder[p.configMap] = merge(outOfOrder[p.configMap], p.State)
 					} else if !yield(p, err) {
 						return
 					}
@@ -174,8 +174,8 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 				return
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(states)) {
-			if !yield(states[name], nil) {
+		for _, name := range slices.Sorted(maps.Keys(outOfOrder)) {
+			if !yield(outOfOrder[name], nil) {
 				return
 			}
 		}

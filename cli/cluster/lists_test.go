@@ -49,7 +49,7 @@ func numbered(t *testing.T, plural int, fail func(from int, token string) error)
 func requireReads(t *testing.T, plural int, list pager.ListPageFunc) (failed error) {
 	t.Helper()
 	read := 0
-	for node, err := range all[*corev1.Node](t.Context(), list) {
+	for node, err := range listPages[*corev1.Node](t.Context(), list) {
 		require.NoError(t, failed, "an error ends the list")
 		if failed = err; err == nil {
 			require.Equal(t, strconv.Itoa(read), node.Name)
@@ -93,7 +93,7 @@ func TestAListThatBreaksOffSaysSoBehindWhatWasRead(t *testing.T) {
 
 func TestOnlyAFewPagesAreReadAhead(t *testing.T) {
 	pages := make(chan int, 100)
-	for node, err := range all[*corev1.Node](t.Context(), numbered(t, 50*pageSize, func(from int, _ string) error { pages <- from; return nil })) {
+	for node, err := range listPages[*corev1.Node](t.Context(), numbered(t, 50*pageSize, func(from int, _ string) error { pages <- from; return nil })) {
 		require.NoError(t, err)
 		if node.Name == "250" {
 			break
@@ -111,7 +111,7 @@ func TestAListThatIsInterruptedNeverLooksComplete(t *testing.T) {
 		}
 		go cancel()
 		var failed error
-		for _, err := range all[*corev1.Node](ctx, list) {
+		for _, err := range listPages[*corev1.Node](ctx, list) {
 			failed = err
 		}
 		require.ErrorIs(t, failed, context.Canceled)
@@ -120,13 +120,13 @@ func TestAListThatIsInterruptedNeverLooksComplete(t *testing.T) {
 
 func TestNodesAreListedToTheirEndWhereRecordsCannotBe(t *testing.T) {
 	broken := errors.New("jane may not list configmaps")
-	nodes := all[*corev1.Node](t.Context(), numbered(t, pageSize+1, nil))
+	nodes := listPages[*corev1.Node](t.Context(), numbered(t, pageSize+1, nil))
 	records := func(yield func(store.Listed, error) bool) {
 		_ = yield(store.Listed{Node: "0", ConfigMap: store.Name("0")}, nil) && yield(store.Listed{}, broken)
 	}
 	var noted error
 	var read, recorded int
-	for state, err := range joined(nodes, untilError(records, &noted)) {
+	for state, err := range mergeLists(nodes, untilError(records, &noted)) {
 		require.NoError(t, err)
 		if read++; state.Record != nil {
 			recorded++

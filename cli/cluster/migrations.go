@@ -24,14 +24,14 @@ func (c *Cluster) CountMigrations(ctx context.Context, in plan.Circumstances, al
 	}
 	missing, err := c.ListUses(ctx, func(uses []selection.Use) {
 		for _, m := range all {
-			m.Selects(uses)
+			m.SeeUses(uses)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		m.Done(report.UnreadKinds(missing))
+		m.Finish(report.UnreadKinds(missing))
 	}
 	return nil
 }

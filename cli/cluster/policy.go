@@ -27,35 +27,35 @@ var ErrNotServed = errors.New("this cluster has no CustomResourceDefinition " + 
 
 // GetPolicyInForce returns the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
 // incident may be due to it.
-func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (in nodepolicy.InForce, err error) {
+func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (inForce nodepolicy.InForce, err error) {
 	found, err := c.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
 	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
 	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
-		return in, c.CallError(c.PolicyRight(), err)
+		return inForce, c.CallError(c.PolicyRight(), err)
 	}
 	var object []byte
 	if err == nil {
 		if object, err = found.MarshalJSON(); err != nil {
-			return in, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
+			return inForce, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
 		}
-		if in = nodepolicy.InForceOf(object, nil, gate); in.Wrong == nil {
-			return in, nil
+		if inForce = nodepolicy.InForceOf(object, nil, gate); inForce.Wrong == nil {
+			return inForce, nil
 		}
 	}
 	state, stateErr := c.GetRulesState(ctx)
 	if stateErr != nil {
-		return in, stateErr
+		return inForce, stateErr
 	}
-	in = nodepolicy.InForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
+	inForce = nodepolicy.InForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
 	switch {
 	case object != nil:
-		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(in.Wrong))
-	case spoiled && in.Copy == "": // it may be any policy
-		return in, c.CallError(c.PolicyRight(), err)
+		inForce.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(inForce.Wrong))
+	case spoiled && inForce.Copy == "": // it may be any policy
+		return inForce, c.CallError(c.PolicyRight(), err)
 	case spoiled:
-		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.Briefly(err))
+		inForce.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.Briefly(err))
 	case !store.SaysGone(err):
-		in.Wrong = ErrNotServed
+		inForce.Wrong = ErrNotServed
 	}
-	return in, nil
+	return inForce, nil
 }

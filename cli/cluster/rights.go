@@ -103,7 +103,7 @@ func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
 		return nil
 	}
 	user, _ := c.User(ctx)
-	return DeniedError{Missing: missing, User: cmp.Or(user, unknownUser), release: c.Namespace}
+	return DeniedError{Missing: missing, User: cmp.Or(user, unknownUser), namespace: c.Namespace}
 }
 
 // Allowed asks whether the caller has a right.

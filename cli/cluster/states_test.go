@@ -72,7 +72,7 @@ func TestEveryNodeAndEveryRecordIsJoinedWhateverTheirNames(t *testing.T) {
 
 		got := map[string][2]bool{}
 		var short []string
-		for state, err := range joined(sequence(objects, nil), sequence(records, nil)) {
+		for state, err := range mergeLists(sequence(objects, nil), sequence(records, nil)) {
 			require.NoError(t, err)
 			require.NotContains(t, got, state.Name, "twice")
 			got[state.Name] = [2]bool{state.Node != nil, state.Record != nil}
@@ -89,7 +89,7 @@ func TestAConfigMapUnderAClientsNameIsShownApart(t *testing.T) {
 	nodes, records := listed([]string{"worker-1"}, []string{"worker-1"})
 	stray := store.Listed{ConfigMap: "copy-of-worker-1", Node: "copy-of-worker-1", Err: store.ErrUnreadable}
 	var names []string
-	for state, err := range joined(sequence(nodes, nil), sequence(append([]store.Listed{stray}, records...), nil)) {
+	for state, err := range mergeLists(sequence(nodes, nil), sequence(append([]store.Listed{stray}, records...), nil)) {
 		require.NoError(t, err)
 		names = append(names, state.Name)
 		if state.Name == "worker-1" {
@@ -105,8 +105,8 @@ func TestAnErrorInEitherListEndsTheJoinedOne(t *testing.T) {
 	broken := errors.New("broken")
 	nodes, records := listed([]string{"a", "c"}, []string{"b"})
 	for name, seq := range map[string]iter.Seq2[nodestate.State, error]{
-		"in that of Nodes":   joined(sequence(nodes, broken), sequence(records, nil)),
-		"in that of records": joined(sequence(nodes, nil), sequence(records, broken)),
+		"in that of Nodes":   mergeLists(sequence(nodes, broken), sequence(records, nil)),
+		"in that of records": mergeLists(sequence(nodes, nil), sequence(records, broken)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failed error

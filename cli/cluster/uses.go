@@ -53,15 +53,15 @@ func (c *Cluster) selectingKinds() []selecting {
 // ListUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
 // caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
 func (c *Cluster) ListUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
-	for _, item := range c.selectingKinds() {
-		for object, err := range all[runtime.Object](ctx, item.list) {
+	for _, kind := range c.selectingKinds() {
+		for object, err := range listPages[runtime.Object](ctx, kind.list) {
 			var denied DeniedError
 			if errors.As(err, &denied) {
-				missing = append(missing, report.NotRead{Kind: item.kind, Reason: denied.Error()})
+				missing = append(missing, report.NotRead{Kind: kind.kind, Reason: denied.Error()})
 				break
 			}
 			if err != nil {
-				return missing, fmt.Errorf("list every %s: %w", item.kind, err)
+				return missing, fmt.Errorf("list every %s: %w", kind.kind, err)
 			}
 			if uses := selection.Uses(object); len(uses) > 0 {
 				see(uses)

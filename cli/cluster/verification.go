@@ -32,7 +32,7 @@ func (c *Cluster) GetLastReport(ctx context.Context, namespace, node string) (*v
 	return &report, nil
 }
 
-// GetTrials returns the last ones of these profiles, by name. A profile of which none is kept has no entry.
+// GetTrials returns the last trial of each of these profiles, by the profile's name. A profile of which none is kept has no entry.
 func (c *Cluster) GetTrials(ctx context.Context, namespace string, profiles []string) (map[string]verify.SavedReport, error) {
 	trials := map[string]verify.SavedReport{}
 	for _, profile := range profiles {
@@ -70,7 +70,7 @@ func (c *Cluster) GetLedger(ctx context.Context, namespace string) (verify.Ledge
 	return ledger, nil
 }
 
-// GetRemovals returns those of Nodes of a name.
+// GetRemovals returns the removals of Nodes of a name.
 func (c *Cluster) GetRemovals(ctx context.Context, namespace, node string) ([]verify.Removal, error) {
 	ledger, err := c.GetLedger(ctx, namespace)
 	return slices.DeleteFunc(ledger.Removals, func(removal verify.Removal) bool { return removal.Node != node }), err
@@ -79,8 +79,8 @@ func (c *Cluster) GetRemovals(ctx context.Context, namespace, node string) ([]ve
 // ListWorkers returns the worker Pods by the name of their Node.
 func (c *Cluster) ListWorkers(ctx context.Context, namespace string, options metav1.ListOptions) (map[string][]*corev1.Pod, error) {
 	workers := map[string][]*corev1.Pod{}
-	to := doctor.Right{Verb: "list", Resource: "pods", Namespace: namespace}
-	for pod, err := range List[*corev1.Pod](ctx, c, to, c.Client.CoreV1().Pods(namespace), options) {
+	right := doctor.Right{Verb: "list", Resource: "pods", Namespace: namespace}
+	for pod, err := range List[*corev1.Pod](ctx, c, right, c.Client.CoreV1().Pods(namespace), options) {
 		if err != nil {
 			return nil, err
 		}
@@ -138,10 +138,10 @@ func (c *Cluster) expectDaemonSets(ctx context.Context, namespace string, node *
 	if err != nil {
 		return false, c.CallError(doctor.Right{Verb: "list", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
 	}
-	verified := verify.NodeOf(node)
+	verifyNode := verify.NodeOf(node)
 	for _, set := range all.Items {
 		daemonSet := verify.DaemonSet{Name: set.Namespace + "/" + set.Name, Pod: set.Spec.Template.Spec}
-		if set.DeletionTimestamp == nil && daemonSet.RunsOn(&verified) {
+		if set.DeletionTimestamp == nil && daemonSet.RunsOn(&verifyNode) {
 			found = true
 			if _, known := ready[daemonSet.Name]; !known {
 				ready[daemonSet.Name] = false

@@ -43,7 +43,7 @@ func judgeMigration(a *answer, m *impact.Migration, held bool) {
 	case finishing && len(uses) > 0:
 		find(Warning, change, "removes %s from Nodes while it is in use: %s", m.From, firstOf(uses))
 	}
-	if conflicts := m.In(policy.MigrationConflict); conflicts > 0 {
+	if conflicts := m.CountIn(policy.MigrationConflict); conflicts > 0 {
 		find(Warning, status("Remove or change one of the two labels where they differ:"),
 			"leaves %d Nodes or records alone: both keys have a value of their own there", conflicts)
 	}

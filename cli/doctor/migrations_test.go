@@ -38,8 +38,8 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	for _, labels := range nodes {
 		m.See(nodestate.State{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Circumstances{Policy: p, Now: seen.Now})
 	}
-	m.Selects(uses)
-	m.Done(nil)
+	m.SeeUses(uses)
+	m.Finish(nil)
 	seen.Migrations = Found([]*impact.Migration{m})
 }
 

@@ -26,12 +26,12 @@ const atOnce = 8
 // examination reads an installation.
 type examination struct {
 	*cluster.Cluster
-	discovery discovery.DiscoveryInterfaceWithContext
-	probes    kubernetes.Interface // for dry runs
-	shown     *servedCertificates  // by answers to them
-	options   Options
-	seen      doctor.Seen
-	behind    time.Duration // this machine's clock, behind the API server's
+	discovery    discovery.DiscoveryInterfaceWithContext
+	probes       kubernetes.Interface // for dry runs
+	certificates *servedCertificates  // by answers to them
+	options      Options
+	seen         doctor.Seen
+	clockLag     time.Duration // this machine's clock, behind the API server's
 }
 
 // Options are what the operator chooses.
@@ -54,11 +54,11 @@ func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doc
 		return doctor.Seen{}, err
 	}
 	e := &examination{
-		Cluster: c, discovery: discovery.ToDiscoveryInterfaceWithContext(c.Client.Discovery()), shown: &servedCertificates{},
+		Cluster: c, discovery: discovery.ToDiscoveryInterfaceWithContext(c.Client.Discovery()), certificates: &servedCertificates{},
 		options: options, seen: doctor.Seen{Namespace: c.Namespace, Objects: objects},
 	}
 	config := rest.CopyConfig(c.Config)
-	config.WarningHandler = e.shown
+	config.WarningHandler = e.certificates
 	if e.probes, err = kubernetes.NewForConfig(config); err != nil {
 		return doctor.Seen{}, err
 	}
@@ -83,9 +83,9 @@ func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doc
 }
 
 // serverTime returns what the API server's clock shows now.
-func (e *examination) serverTime() time.Time { return e.Now().Add(e.behind) }
+func (e *examination) serverTime() time.Time { return e.Now().Add(e.clockLag) }
 
-// right returns one in the release namespace. For a resource without a namespace it is one in the whole cluster.
+// right returns a right in the namespace of nodekeep. For a resource without a namespace it is one in the whole cluster.
 func (e *examination) right(verb, group, resource string) doctor.Right {
 	return doctor.Right{Verb: verb, Group: group, Resource: resource, Namespace: e.Namespace}
 }

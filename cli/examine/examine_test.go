@@ -65,7 +65,7 @@ func TestWhatCannotBeReadIsNotKnownWithItsReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := examining(c.answer)
-			reading(e, &e.seen.Unnamed, e.NodesRight("create"), e.unnamed)(t.Context())
+			reading(e, &e.seen.Unnamed, e.NodesRight("create"), e.dryRunUnnamed)(t.Context())
 			assert.False(t, e.seen.Unnamed.Found || e.seen.Unnamed.Absent)
 			unknown := e.seen.Unnamed.Unknown
 			assert.Contains(t, unknown.Reason, c.reason)

@@ -48,11 +48,11 @@ func (e *examination) firstLooks() []look {
 	seen, configMaps := &e.seen, e.Client.CoreV1().ConfigMaps(e.Namespace)
 	slices := e.Client.DiscoveryV1().EndpointSlices(e.Namespace)
 	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + doctor.Service}
-	ofBoth := metav1.ListOptions{LabelSelector: doctor.PodSelector}
+	ofPods := metav1.ListOptions{LabelSelector: doctor.PodSelector}
 	looks := []look{
 		{read: getting(e, &seen.InCluster, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)},
 		{read: listing(e, &seen.Endpoints, e.right("list", discoveryv1.GroupName, "endpointslices"), slices, ofService)},
-		{read: listing(e, &seen.Pods, e.right("list", "", "pods"), e.Client.CoreV1().Pods(e.Namespace), ofBoth)},
+		{read: listing(e, &seen.Pods, e.right("list", "", "pods"), e.Client.CoreV1().Pods(e.Namespace), ofPods)},
 		{read: reading(e, &seen.GateServed, wideRight("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
 		{read: reading(e, &seen.Leader, e.LeaseRight(capture.LeaseName), e.leaderOf(capture.LeaseName))},
 		{read: reading(e, &seen.Policy, e.PolicyRight(), e.nodePolicy)},
@@ -102,17 +102,17 @@ func (e *examination) verificationLooks() (looks []look) {
 
 // profileLooks read what the profiles of the policy name. What is noted of Nodes depends on it.
 func (e *examination) profileLooks() []look {
-	return []look{{read: reading(e, &e.seen.Asked, e.right("get", appsv1.GroupName, "deployments"), e.asked), checks: []string{"verification"}}}
+	return []look{{read: reading(e, &e.seen.Asked, e.right("get", appsv1.GroupName, "deployments"), e.profileFacts), checks: []string{"verification"}}}
 }
 
 // laterLooks read what depends on that.
 func (e *examination) laterLooks() []look {
 	seen := &e.seen
 	return append(append(e.ruleLooks(), e.verificationLooks()...), []look{
-		{read: reading(e, &seen.Named, e.NodesRight("create"), e.named), checks: []string{"webhook-answers", "certificate", "ca-bundle"}},
-		{read: reading(e, &seen.Unnamed, e.NodesRight("create"), e.unnamed), checks: []string{"gate-in-force"}},
+		{read: reading(e, &seen.Named, e.NodesRight("create"), e.dryRunNamed), checks: []string{"webhook-answers", "certificate", "ca-bundle"}},
+		{read: reading(e, &seen.Unnamed, e.NodesRight("create"), e.dryRunUnnamed), checks: []string{"gate-in-force"}},
 		{read: reading(e, &seen.Records, e.RecordsRight("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
-		{read: reading(e, &seen.Strays, e.RecordsRight("list"), e.strays), checks: []string{"record-labels"}},
+		{read: reading(e, &seen.Strays, e.RecordsRight("list"), e.unlabelledRecords), checks: []string{"record-labels"}},
 		{read: reading(e, &seen.Migrations, e.NodesRight("list"), e.migrations), checks: []string{"migrations"}},
 		{read: reading(e, &seen.Nodes, e.NodesRight("list"), e.lookAtNodes), checks: []string{"gated-nodes", "closed-nodes", "paused-items", "claimed-keys", "not-kept", "verification", "label-rules"}},
 	}...)
@@ -120,7 +120,7 @@ func (e *examination) laterLooks() []look {
 
 // lastLooks read what the dry runs have not shown: the certificate, from the Secret that it is served from.
 func (e *examination) lastLooks() []look {
-	if e.seen.Served = e.shown.first(); e.seen.Served != nil {
+	if e.seen.Served = e.certificates.first(); e.seen.Served != nil {
 		return nil
 	}
 	return []look{{read: reading(e, &e.seen.Certificate, e.right("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}

@@ -32,8 +32,8 @@ import (
 // dryRuns is how many Nodes with a name are tried: there are several replicas.
 const dryRuns = 3
 
-// named creates a Node with a name as a dry run: the webhook stamps it.
-func (e *examination) named(ctx context.Context) (nodes []corev1.Node, err error) {
+// dryRunNamed creates a Node with a name as a dry run: the webhook stamps it.
+func (e *examination) dryRunNamed(ctx context.Context) (nodes []corev1.Node, err error) {
 	for range dryRuns {
 		node, err := e.dryRun(ctx, metav1.ObjectMeta{Name: webhook.ProbeNode + rand.String(8)})
 		if err != nil {
@@ -44,9 +44,9 @@ func (e *examination) named(ctx context.Context) (nodes []corev1.Node, err error
 	return nodes, nil
 }
 
-// unnamed makes a dry-run CREATE of a Node whose name the API server generates after admission. The webhook has no name to look up and lets the Node
+// dryRunUnnamed makes a dry-run CREATE of a Node whose name the API server generates after admission. The webhook has no name to look up and lets the Node
 // pass. So the effect of the gate policy is visible.
-func (e *examination) unnamed(ctx context.Context) (*corev1.Node, error) {
+func (e *examination) dryRunUnnamed(ctx context.Context) (*corev1.Node, error) {
 	return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: webhook.ProbeNode})
 }
 
@@ -124,8 +124,8 @@ func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records
 	return records, nil
 }
 
-// strays returns ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
-func (e *examination) strays(ctx context.Context) (names doctor.Sample[string], err error) {
+// unlabelledRecords returns ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
+func (e *examination) unlabelledRecords(ctx context.Context) (names doctor.Sample[string], err error) {
 	client, err := metadata.NewForConfig(e.Config)
 	if err != nil {
 		return names, err
@@ -218,7 +218,7 @@ func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 	return doctor.PausedOf(events, e.serverTime()), nil
 }
 
-// migrations returns those of the policy. What they are about is only looked at if there are any.
+// migrations returns the migrations of the policy. What they are about is only looked at if there are any.
 func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, err error) {
 	inForce, err := e.seen.InForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
@@ -245,15 +245,15 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 // unproved returns the profiles whose checks neither a Node nor a trial has passed.
 func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) doctor.Read[[]impact.Unproved] {
 	namespace := e.seen.ChecksNamespace()
-	trials, err := e.GetTrials(ctx, namespace, proofs.Profiles())
+	trials, err := e.GetTrials(ctx, namespace, proofs.UnprovedByNodes())
 	if err != nil {
 		return doctor.NotKnown[[]impact.Unproved](e.unknown(doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace}, err))
 	}
 	return doctor.Found(proofs.Unproved(trials, e.Now()))
 }
 
-// asked returns what the profiles of the policy name.
-func (e *examination) asked(ctx context.Context) (asked doctor.Asked, _ error) {
+// profileFacts returns what the profiles of the policy name.
+func (e *examination) profileFacts(ctx context.Context) (asked doctor.Asked, _ error) {
 	profiles := e.seen.Profiles()
 	if profiles.Empty() {
 		return asked, nil

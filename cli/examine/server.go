@@ -27,7 +27,7 @@ func (e *examination) lookAtAPIServer(ctx context.Context) error {
 	server, err := e.apiServer(ctx)
 	if err == nil {
 		e.seen.APIServer = doctor.Found(server)
-		e.behind = server.Behind()
+		e.clockLag = server.Behind()
 		return nil
 	}
 	err = e.CallError(doctor.Right{Verb: "get", Resource: "/version"}, err)
@@ -46,7 +46,7 @@ func (e *examination) lookAtAPIServer(ctx context.Context) error {
 func (e *examination) apiServer(ctx context.Context) (server doctor.APIServer, err error) {
 	config := rest.CopyConfig(e.Config)
 	var date string
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dated{next, &date} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dateTransport{next, &date} })
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return doctor.APIServer{}, err
@@ -68,13 +68,13 @@ func (e *examination) apiServer(ctx context.Context) (server doctor.APIServer, e
 	return server, nil
 }
 
-// dated notes the dates of answers.
-type dated struct {
+// dateTransport notes the dates of answers.
+type dateTransport struct {
 	next http.RoundTripper
 	date *string
 }
 
-func (d dated) RoundTrip(request *http.Request) (*http.Response, error) {
+func (d dateTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := d.next.RoundTrip(request)
 	if err == nil {
 		*d.date = response.Header.Get("Date")
@@ -91,7 +91,7 @@ func (e *examination) gateServed(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Name == "mutatingadmissionpolicies" }), nil
 }
 
-// apiGroups returns the names of those that the API server serves.
+// apiGroups returns the names of the API groups that the API server serves.
 func (e *examination) apiGroups(ctx context.Context) (names []string, err error) {
 	list, err := e.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
 	}
 }
 
-// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. It returns nil if only a rule has set the label. If a
+// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if only a rule has set the label. If a
 // rule is named, only a label that this rule derives is handed over.
 func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *AdoptedLabel, adopted bool) {
 	recorded, remembered := nodestate.ItemsOf(s.Record)[key]
@@ -66,7 +66,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	case !shown:
 		return left(recorded, "", "the Node does not show it")
 	}
-	_, r, last := s.Settled(in)
+	_, r, last := s.Simulate(in)
 	recorded, remembered = nodestate.ItemsOf(r)[key]
 	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
 	taken := cmp.Or(derived, last.Rules.Taken[key])

@@ -31,9 +31,9 @@ func (m MissingFact) Text() string {
 
 // AskedFacts sums up which facts that rules ask for the Nodes of a cluster have. It keeps no Nodes.
 type AskedFacts struct {
-	in    policy.Policy
-	read  func(node *observe.Node) classify.Facts
-	asked []askedFact
+	policy policy.Policy
+	read   func(node *observe.Node) classify.Facts
+	asked  []askedFact
 }
 
 // askedFact counts the Nodes of which it is known whether they have the fact.
@@ -45,7 +45,7 @@ type askedFact struct {
 
 // NewAskedFacts begins with no Node. The functions are the devices and features of a Node. One that is nil could not be read.
 func NewAskedFacts(p policy.Policy, devices func(node string) observe.Devices, features func(node string) observe.Features, now time.Time) *AskedFacts {
-	a := &AskedFacts{in: p}
+	a := &AskedFacts{policy: p}
 	for _, ask := range p.LabelRules().Asks() {
 		a.asked = append(a.asked, askedFact{Ask: ask})
 	}
@@ -67,7 +67,7 @@ func (a *AskedFacts) See(object *corev1.Node) {
 	if len(a.asked) == 0 {
 		return
 	}
-	node := observe.OfKeeping(object, a.in.Annotations())
+	node := observe.OfKeeping(object, a.policy.Annotations())
 	if node.Fault != nil {
 		return
 	}

@@ -28,9 +28,9 @@ type brokenRule struct {
 
 // seeViolations counts which rules of governance a Node breaks, under both policies.
 func (c *Comparison) seeViolations(s nodestate.State) {
-	prev := map[brokenRule]bool{}
-	for _, v := range s.Violations(c.now) {
-		prev[brokenRule{v.Rule, v.Kind, v.Mode}] = true
+	brokenNow := map[brokenRule]bool{}
+	for _, v := range s.Violations(c.current) {
+		brokenNow[brokenRule{v.Rule, v.Kind, v.Mode}] = true
 	}
 	seen := map[brokenRule]bool{}
 	for _, v := range s.Violations(c.planned) {
@@ -44,7 +44,7 @@ func (c *Comparison) seeViolations(s nodestate.State) {
 			continue
 		}
 		broken.see(s.Name)
-		if fresh := (NodeCount{broken.New, broken.FirstNew}); !prev[rule] {
+		if fresh := (NodeCount{broken.New, broken.FirstNew}); !brokenNow[rule] {
 			fresh.see(s.Name)
 			broken.New, broken.FirstNew = fresh.Nodes, fresh.First
 		}

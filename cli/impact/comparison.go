@@ -20,8 +20,8 @@ const mostChanges = 10_000
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
-	now, planned plan.Circumstances
-	inForce      string // which rules for labels capture has put in force; empty: none yet
+	current, planned plan.Circumstances
+	inForce          string // which rules for labels capture has put in force; empty: none yet
 
 	impact  Impact
 	rules   ruleComparison
@@ -32,13 +32,13 @@ type Comparison struct {
 	broken  tally[brokenRule, BrokenRule]
 }
 
-// NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
+// NewComparison begins with no Node. The policy in force is that of now; inForce is the hash of the rules for labels that capture has put in force. The rules
 // of the other policy use devices and features.
-func NewComparison(now plan.Circumstances, planned policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
-	c := &Comparison{now: now, planned: now, inForce: inForce}
-	c.planned.Policy, c.planned.Devices, c.planned.Features = planned.WithPredecessor(now.Policy), devices, features
-	c.asked = NewAskedFacts(planned, devices, features, now.Now)
-	c.impact.Settings = ContentChanges(now.Policy.Content(), planned.Content())
+func NewComparison(current plan.Circumstances, planned policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
+	c := &Comparison{current: current, planned: current, inForce: inForce}
+	c.planned.Policy, c.planned.Devices, c.planned.Features = planned.WithPredecessor(current.Policy), devices, features
+	c.asked = NewAskedFacts(planned, devices, features, current.Now)
+	c.impact.Settings = ContentChanges(current.Policy.Content(), planned.Content())
 	return c
 }
 
@@ -58,17 +58,17 @@ func (c *Comparison) See(s nodestate.State) error {
 	}
 	if s.Node == nil {
 		c.impact.Gone++
-		due := func(p policy.Policy) bool { return gc.Due(*s.Record, p.Retention(), c.now.Now) }
-		c.impact.Due.see(due(c.now.Policy), due(c.planned.Policy))
+		due := func(p policy.Policy) bool { return gc.Due(*s.Record, p.Retention(), c.current.Now) }
+		c.impact.Due.see(due(c.current.Policy), due(c.planned.Policy))
 		return c.seeRegistration(s, s.Record, s.Record, nil)
 	}
 	c.seeViolations(s)
-	_, now, done := s.Settled(c.now)
-	_, planned, next := s.Settled(c.planned)
-	c.countNew(PutOn, done.By(plan.Derivation).Taints(false), next.By(plan.Derivation).Taints(false), s.Name)
-	c.countNew(TakenOff, done.By(plan.Derivation).Taints(true), next.By(plan.Derivation).Taints(true), s.Name)
-	c.countNew(Blocked, done.Foreign, next.Foreign, s.Name)
-	return c.seeRegistration(s, now, planned, c.seeKept(s))
+	_, recordNow, actionNow := s.Simulate(c.current)
+	_, recordPlanned, actionPlanned := s.Simulate(c.planned)
+	c.countNew(PutOn, actionNow.WithCause(plan.Derivation).Taints(false), actionPlanned.WithCause(plan.Derivation).Taints(false), s.Name)
+	c.countNew(TakenOff, actionNow.WithCause(plan.Derivation).Taints(true), actionPlanned.WithCause(plan.Derivation).Taints(true), s.Name)
+	c.countNew(Blocked, actionNow.Foreign, actionPlanned.Foreign, s.Name)
+	return c.seeRegistration(s, recordNow, recordPlanned, c.seeKept(s))
 }
 
 // Impact returns what was counted.
@@ -91,17 +91,17 @@ const registeredBefore = "; no longer in taints.register: Nodes that have it kee
 // seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
 func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
 	differ = map[string]bool{}
-	prev, next := s.Judge(c.now), s.Judge(c.planned)
+	prev, next := s.Judge(c.current), s.Judge(c.planned)
 	c.items.See(s.Name, next)
 	for item := range next.Items() {
 		keptNow, _ := prev.Keeps(item)
-		keptThen, reason := next.Keeps(item)
-		if keptNow != keptThen {
+		keptPlanned, reason := next.Keeps(item)
+		if keptNow != keptPlanned {
 			kind := Kept
 			switch {
 			case keptNow:
 				kind = Dropped
-			case c.now.Policy.Registers(item):
+			case c.current.Policy.Registers(item):
 				reason += registeredBefore
 			}
 			c.count(kind, item, reason, s.Name)
@@ -113,13 +113,13 @@ func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
 
 // seeRegistration compares what the same machine gets when its kubelet registers it again. It uses the records that the two policies lead to, and
 // omits items that were counted before.
-func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordThen *record.Record, counted map[string]bool) error {
-	request, err := s.Registration(c.now)
+func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordPlanned *record.Record, counted map[string]bool) error {
+	request, err := s.Registration(c.current)
 	if err != nil {
 		return err
 	}
 	answer := func(r *record.Record, p policy.Policy) (answer webhook.Explanation, taints []corev1.Taint, err error) {
-		if answer, err = webhook.Explain(request, r, false, p, c.now.Now); err != nil {
+		if answer, err = webhook.Explain(request, r, false, p, c.current.Now); err != nil {
 			return answer, nil, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
 		}
 		for _, taint := range answer.Taints {
@@ -129,17 +129,17 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordThen *r
 		}
 		return answer, taints, nil
 	}
-	now, taintsNow, err := answer(recordNow, c.now.Policy)
+	answerNow, taintsNow, err := answer(recordNow, c.current.Policy)
 	if err != nil {
 		return err
 	}
-	planned, taintsThen, err := answer(recordThen, c.planned.Policy)
+	answerPlanned, taintsPlanned, err := answer(recordPlanned, c.planned.Policy)
 	if err != nil {
 		return err
 	}
-	c.impact.Waiting.see(now.GateOn, planned.GateOn)
-	for item := range nodestate.ItemsOf(recordThen) {
-		prev, next := FateOf(item, now, c.now.Policy), FateOf(item, planned, c.planned.Policy)
+	c.impact.Waiting.see(answerNow.GateOn, answerPlanned.GateOn)
+	for item := range nodestate.ItemsOf(recordPlanned) {
+		prev, next := FateOf(item, answerNow, c.current.Policy), FateOf(item, answerPlanned, c.planned.Policy)
 		if counted[item] || next == prev || next.Kind == "" {
 			continue
 		}
@@ -149,8 +149,8 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordThen *r
 		}
 		c.count(next.Kind, item, reason, s.Name)
 	}
-	c.countNew(Registered, taintsNow, taintsThen, s.Name)
-	c.countNew(NotAnyMore, taintsThen, taintsNow, s.Name)
+	c.countNew(Registered, taintsNow, taintsPlanned, s.Name)
+	c.countNew(NotAnyMore, taintsPlanned, taintsNow, s.Name)
 	return nil
 }
 

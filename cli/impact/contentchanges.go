@@ -25,10 +25,10 @@ type statement struct{ field, value string }
 // them has, such as a rule, is one change.
 func ContentChanges(now, planned []policy.Line) []SettingChange {
 	prev, next := newSide(now), newSide(planned)
-	nowOnly, thenOnly := prev.minus(next), next.minus(prev)
+	nowOnly, plannedOnly := prev.minus(next), next.minus(prev)
 	changes := []SettingChange{}
-	for _, field := range slices.Sorted(maps.Keys(union(nowOnly, thenOnly))) {
-		old, current := nowOnly[field], thenOnly[field]
+	for _, field := range slices.Sorted(maps.Keys(union(nowOnly, plannedOnly))) {
+		old, current := nowOnly[field], plannedOnly[field]
 		for i := range max(len(old), len(current)) {
 			change := SettingChange{Field: field}
 			if i < len(old) {
@@ -123,7 +123,7 @@ func orderChanges(now, planned []policy.Line) (changes []SettingChange) {
 }
 
 // inBoth returns a list without what the other one does not have.
-func inBoth(list, second []string) []string {
-	rest := sets.New(second...)
-	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !rest.Has(name) })
+func inBoth(list, other []string) []string {
+	others := sets.New(other...)
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !others.Has(name) })
 }

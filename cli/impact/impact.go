@@ -26,7 +26,7 @@ type Impact struct {
 	MoreBroken int `json:"moreBroken,omitempty"`
 	// LabelRules is what labels.rules change.
 	LabelRules RulesImpact `json:"labelRules"`
-	// More counts what is left out because so many changes are listed already, each Node by itself.
+	// Omitted counts what is left out because so many changes are listed already, each Node by itself.
 	Omitted int `json:"more,omitempty"`
 	// Waiting counts the Nodes that would keep the gate after their next registration. They wait until capture is done or an operator decides.
 	Waiting Count `json:"waiting"`
@@ -36,7 +36,7 @@ type Impact struct {
 	Profiles []Obstacle `json:"profiles,omitempty"`
 	// Missing are facts that rules ask for and that no Node has.
 	Missing []MissingFact `json:"missing,omitempty"`
-	// SweepsAtMost is how many of them the next sweep collects at most, where capture is not told otherwise.
+	// SweepsAtMost is how many of the due records the next sweep collects at most, where capture is not told otherwise.
 	SweepsAtMost int `json:"sweepsAtMost"`
 	// Unreadable counts records that nothing is known of.
 	Unreadable int `json:"unreadable,omitempty"`

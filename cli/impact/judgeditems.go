@@ -21,7 +21,7 @@ type JudgedItem struct {
 	Managers []string `json:"managers,omitempty"`
 	// Unexpected says that it is kept though none of its managers is a known client of operators.
 	Unexpected bool `json:"unexpected,omitempty"`
-	// Why names the pattern of the policy, the component that owns the key, or the managers.
+	// Reason names the pattern of the policy, the component that owns the key, or the managers.
 	Reason string `json:"why"`
 	// Example is one of the keys with its value, as the first of the Nodes shows it.
 	Example string `json:"example"`
@@ -61,7 +61,7 @@ func (all *JudgedItems) See(node string, j nodestate.Judgement) {
 	}
 }
 
-// Kept begins with what no known client of operators has set.
+// Kept returns the kept items, first those that no known client of operators has set.
 func (all *JudgedItems) Kept() []JudgedItem {
 	unexpected := func(i JudgedItem) int { return map[bool]int{true: 0, false: 1}[i.Unexpected] }
 	return all.kept.rows(func(a, b JudgedItem) int {
@@ -69,7 +69,7 @@ func (all *JudgedItems) Kept() []JudgedItem {
 	})
 }
 
-// NotKept is sorted by reason, and so by owner.
+// NotKept returns the items that are not kept, by reason, and so by owner.
 func (all *JudgedItems) NotKept() []JudgedItem {
 	return all.notKept.rows(func(a, b JudgedItem) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), nodestate.CompareItems(a.Keys[0], b.Keys[0]))
@@ -107,7 +107,7 @@ func (g *itemGroups) see(entry JudgedItem, node string, counted map[groupKey]boo
 	}
 }
 
-// rows has one for each item, or one for a large group.
+// rows returns a row for each item, or one for a large group.
 func (g *itemGroups) rows(compare func(a, b JudgedItem) int) []JudgedItem {
 	rows := []JudgedItem{}
 	for key, group := range g.groups.counts {

@@ -110,8 +110,8 @@ func joinedBy(list, name string) string {
 	return list + "," + name
 }
 
-// Selects counts an object that selects on labels.
-func (m *Migration) Selects(uses []selection.Use) {
+// SeeUses counts an object that selects on labels.
+func (m *Migration) SeeUses(uses []selection.Use) {
 	for _, use := range uses {
 		if use.Key != m.From {
 			continue
@@ -124,8 +124,8 @@ func (m *Migration) Selects(uses []selection.Use) {
 	}
 }
 
-// Done completes the migration once all was counted.
-func (m *Migration) Done(unread []string) {
+// Finish completes the migration once all was counted.
+func (m *Migration) Finish(unread []string) {
 	order := func(s policy.MigrationState) int { return slices.Index(policy.MigrationStates(), s) }
 	m.Groups = m.groups.sorted(func(a, b MigrationGroup) int {
 		return cmp.Or(cmp.Compare(order(a.State), order(b.State)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))
@@ -144,8 +144,8 @@ func rankOf(kind string) int {
 	return slices.Index(selection.Kinds(), kind)
 }
 
-// In returns how many Nodes, or records of Nodes that do not exist, are in a state.
-func (m *Migration) In(state policy.MigrationState) (count int) {
+// CountIn returns how many Nodes, or records of Nodes that do not exist, are in a state.
+func (m *Migration) CountIn(state policy.MigrationState) (count int) {
 	for _, group := range m.Groups {
 		if group.State == state {
 			count += group.Nodes
@@ -154,8 +154,8 @@ func (m *Migration) In(state policy.MigrationState) (count int) {
 	return count
 }
 
-// Blocks returns why the old key must not be removed yet.
-func (m *Migration) Blocks() []string {
+// Blockers returns why the old key must not be removed yet.
+func (m *Migration) Blockers() []string {
 	blocks := m.Uses()
 	for _, kind := range m.Unread {
 		blocks = append(blocks, fmt.Sprintf("you may not list every %s, so nobody knows whether one selects on %s", kind, m.From))
@@ -189,23 +189,23 @@ func selectOn(use MigrationUse) string {
 
 // Next returns what an operator does next.
 func (m *Migration) Next() string {
-	left := m.In(policy.MigrationWaits) + m.In(policy.MigrationCopied) + m.In(policy.MigrationAway)
+	left := m.CountIn(policy.MigrationWaits) + m.CountIn(policy.MigrationCopied) + m.CountIn(policy.MigrationAway)
 	switch {
 	case len(m.Problems) > 0:
 		return "choose other keys, or change the policy: it cannot have this migration"
 	case m.Phase == "":
 		return "add {from: " + m.From + ", to: " + m.To + ", phase: both} to labels.migrations"
-	case left+m.In(policy.MigrationConflict)+m.In(policy.MigrationForeign) == 0 && len(m.Blocks()) == 0:
+	case left+m.CountIn(policy.MigrationConflict)+m.CountIn(policy.MigrationForeign) == 0 && len(m.Blockers()) == 0:
 		return "remove the entry from labels.migrations: nothing is left to do"
-	case m.In(policy.MigrationWaits) > 0 && m.Phase == policy.MigrateBoth:
+	case m.CountIn(policy.MigrationWaits) > 0 && m.Phase == policy.MigrateBoth:
 		return "wait until every Node has the new key; if one stays without, its Event LabelRefused says why"
-	case len(m.Blocks()) > 0 && m.Phase == policy.MigrateBoth:
+	case len(m.Blockers()) > 0 && m.Phase == policy.MigrateBoth:
 		return "change what selects on " + m.From + " to " + m.To
 	case m.Phase == policy.MigrateBoth && left > 0:
 		return "nodekeep migrate new " + m.From + "=" + m.To
-	case m.In(policy.MigrationConflict) > 0:
+	case m.CountIn(policy.MigrationConflict) > 0:
 		return "remove or change one of the two labels where they differ"
-	case m.In(policy.MigrationForeign) > 0 && left == 0:
+	case m.CountIn(policy.MigrationForeign) > 0 && left == 0:
 		return "stop what sets " + m.From + " on the Nodes listed as foreign, such as --node-labels of their kubelets"
 	default:
 		return "wait until capture has renamed the label; if it holds that: nodekeep migrate new " + m.From + "=" + m.To

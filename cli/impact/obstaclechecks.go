@@ -12,7 +12,7 @@ import (
 
 const dnsPort = 53
 
-// judgeCheck finds what keeps one check from passing. Who asks an address needs no Service.
+// judgeCheck finds what keeps one check from passing. A check that asks an address needs no Service.
 func (p *judgedProfile) judgeCheck(check verify.Check) {
 	needs := check.Needs()
 	if len(needs.Names()) > 0 {
@@ -36,17 +36,17 @@ func (p *judgedProfile) judgeDNS(check string, perNode bool) {
 	next, commands := p.renameDNS()
 	switch {
 	case service == nil && perNode:
-		p.find(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which does not exist: no Node passes", name)
+		p.addFound(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which does not exist: no Node passes", name)
 	case service == nil:
-		p.find(check, HindersSome, next, commands,
+		p.addFound(check, HindersSome, next, commands,
 			"the DNS Service %s does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it", name)
 	case perNode && !hasPort(service.Service, dnsPort, ""):
-		p.find(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which has no port %d: no Node passes", name, dnsPort)
+		p.addFound(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which has no port %d: no Node passes", name, dnsPort)
 	case perNode && p.unserved(service):
 		if len(p.facts.OtherDNS) == 0 {
 			next, commands = seeEndpoints(name)
 		}
-		p.find(check, HindersSome, next, commands, "it asks each server of the DNS Service %s, which has no ready endpoint: no Node passes before it has one", name)
+		p.addFound(check, HindersSome, next, commands, "it asks each server of the DNS Service %s, which has no ready endpoint: no Node passes before it has one", name)
 	}
 }
 
@@ -80,34 +80,34 @@ func (p *judgedProfile) judgeName(check, name string) {
 		return
 	}
 	if service, known := p.facts.Services[svc]; known && service == nil {
-		p.find(check, HindersAll, "Correct the name, or create the Service", nil, "the name %s is that of Service %s, which does not exist: no Node passes", name, svc)
+		p.addFound(check, HindersAll, "Correct the name, or create the Service", nil, "the name %s is that of Service %s, which does not exist: no Node passes", name, svc)
 	}
 }
 
 // judgeService judges a service check. The worker asks no more endpoints than there are on other Nodes, so too few are no obstacle.
-func (p *judgedProfile) judgeService(check string, asks verify.Service) {
-	found, known := p.facts.Services[asks.Name]
+func (p *judgedProfile) judgeService(check string, wanted verify.Service) {
+	facts, known := p.facts.Services[wanted.Name]
 	if !known {
 		return
 	}
-	if found == nil {
-		p.find(check, HindersAll, "Correct the name in the check, or create the Service", nil, "Service %s does not exist: no Node passes", asks.Name)
+	if facts == nil {
+		p.addFound(check, HindersAll, "Correct the name in the check, or create the Service", nil, "Service %s does not exist: no Node passes", wanted.Name)
 		return
 	}
-	service := found.Service
+	service := facts.Service
 	hasIP := slices.ContainsFunc(service.Spec.ClusterIPs, func(ip string) bool { return ip != corev1.ClusterIPNone })
 	switch {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		p.find(check, HindersAll, "Use a check of kind tcp", nil, "Service %s is an ExternalName, which has neither a ClusterIP nor endpoints: no Node passes", asks.Name)
-	case !hasPort(service, asks.Port, corev1.ProtocolTCP):
-		p.find(check, HindersAll, "Name one of its TCP ports:", []string{kubectlGet("service", asks.Name)},
-			"Service %s has no TCP port %d: no Node passes", asks.Name, asks.Port)
-	case !hasIP && asks.Endpoints == 0:
-		p.find(check, HindersAll, "Set endpoints of the check to 1 or more", nil,
-			"Service %s is headless, and the check asks no endpoints: no Node passes", asks.Name)
-	case p.unserved(found):
-		next, commands := seeEndpoints(asks.Name)
-		p.find(check, HindersSome, next, commands, "Service %s has no ready endpoint: no Node passes before it has one", asks.Name)
+		p.addFound(check, HindersAll, "Use a check of kind tcp", nil, "Service %s is an ExternalName, which has neither a ClusterIP nor endpoints: no Node passes", wanted.Name)
+	case !hasPort(service, wanted.Port, corev1.ProtocolTCP):
+		p.addFound(check, HindersAll, "Name one of its TCP ports:", []string{kubectlGet("service", wanted.Name)},
+			"Service %s has no TCP port %d: no Node passes", wanted.Name, wanted.Port)
+	case !hasIP && wanted.Endpoints == 0:
+		p.addFound(check, HindersAll, "Set endpoints of the check to 1 or more", nil,
+			"Service %s is headless, and the check asks no endpoints: no Node passes", wanted.Name)
+	case p.unserved(facts):
+		next, commands := seeEndpoints(wanted.Name)
+		p.addFound(check, HindersSome, next, commands, "Service %s has no ready endpoint: no Node passes before it has one", wanted.Name)
 	}
 }
 

@@ -88,7 +88,7 @@ type judgedProfile struct {
 	found []Obstacle
 }
 
-func (p *judgedProfile) find(check string, hinders Hindrance, next string, commands []string, description string, args ...any) {
+func (p *judgedProfile) addFound(check string, hinders Hindrance, next string, commands []string, description string, args ...any) {
 	p.found = append(p.found, Obstacle{Profiles: []string{p.Name}, Check: check, Hinders: hinders, Description: fmt.Sprintf(description, args...), Next: next, Commands: commands})
 }
 
@@ -107,7 +107,7 @@ func Obstacles(profiles verify.Profiles, facts ProfileFacts, nodes *SelectedNode
 		}
 		p.judgeWait()
 		if nodes != nil && nodes.nodes > 0 && p.nodes.all == 0 {
-			p.find("", HindersNone, "If it should select some, compare its nodeSelector with their labels. The first profile that selects a Node decides:",
+			p.addFound("", HindersNone, "If it should select some, compare its nodeSelector with their labels. The first profile that selects a Node decides:",
 				[]string{"kubectl get nodes --show-labels"}, "it selects no Node; the cluster has %s", inWords(nodes.nodes))
 		}
 		for _, obstacle := range p.found {

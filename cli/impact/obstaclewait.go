@@ -21,7 +21,7 @@ func (p *judgedProfile) judgeWait() {
 		return
 	}
 	if unpulled := p.nodes.unpulled; unpulled.Nodes > 0 {
-		p.find("", HindersSome, "See which image, and why. The Secrets of a private registry must be in this namespace too:", []string{
+		p.addFound("", HindersSome, "See which image, and why. The Secrets of a private registry must be in this namespace too:", []string{
 			"nodekeep verify show " + unpulled.First[0],
 			fmt.Sprintf("kubectl -n %s describe pods -l nodekeep.dev/profile=%s", p.facts.ChecksNamespace, p.Name),
 			fmt.Sprintf("kubectl -n %s get secrets", p.facts.ChecksNamespace),
@@ -32,7 +32,7 @@ func (p *judgedProfile) judgeWait() {
 	}
 	for _, wanted := range p.Wait.Conditions {
 		if !p.nodes.conditions.Has(wanted.Type) && wanted.IfMissing != verify.PassIfMissing {
-			p.find("", HindersAll, "Install what sets it, or add ifMissing: pass to it", nil,
+			p.addFound("", HindersAll, "Install what sets it, or add ifMissing: pass to it", nil,
 				"it waits for the condition %s, which %s: its Nodes wait for ever", wanted.Type, p.lacking())
 		}
 	}
@@ -40,10 +40,10 @@ func (p *judgedProfile) judgeWait() {
 		minimum := p.Allocatable[resource]
 		switch maximum, ok := p.nodes.maximum[resource]; {
 		case !ok:
-			p.find("", HindersAll, "Correct the name of the resource, or install the device plugin that reports it", nil,
+			p.addFound("", HindersAll, "Correct the name of the resource, or install the device plugin that reports it", nil,
 				"it waits for the resource %s, which %s: its Nodes wait for ever", resource, p.lacking())
 		case maximum.Cmp(minimum) < 0:
-			p.find("", HindersAll, "Lower wait.allocatable to what its Nodes have. Allocatable is less than the capacity", nil,
+			p.addFound("", HindersAll, "Lower wait.allocatable to what its Nodes have. Allocatable is less than the capacity", nil,
 				"it waits for %s of %s, and the most that one of its Nodes has is %s: its Nodes wait for ever", minimum.String(), resource, maximum.String())
 		}
 	}
@@ -63,16 +63,16 @@ func (p *judgedProfile) judgeDaemonSet(name string) {
 	switch {
 	case !known:
 	case daemonSet == nil:
-		p.find("", HindersAll, "Correct wait.daemonSets, or create it", nil, "it waits for DaemonSet %s, which does not exist: its Nodes wait for ever", name)
+		p.addFound("", HindersAll, "Correct wait.daemonSets, or create it", nil, "it waits for DaemonSet %s, which does not exist: its Nodes wait for ever", name)
 	case !p.Reports() && !tolerates(daemonSet, p.Taint):
-		p.find("", HindersAll, "Add the toleration to its Pods. They have:", []string{kubectlGet("daemonset", name) + " -o jsonpath='{.spec.template.spec.tolerations}'"},
+		p.addFound("", HindersAll, "Add the toleration to its Pods. They have:", []string{kubectlGet("daemonset", name) + " -o jsonpath='{.spec.template.spec.tolerations}'"},
 			"it waits for DaemonSet %s, whose Pods do not tolerate its taint %s: each waits for the other for ever", name, p.Taint.ToString())
 	case p.nodes != nil && p.nodes.excluded[name] != nil:
 		excluded, hinders := *p.nodes.excluded[name], HindersSome
 		if excluded.Nodes == p.nodes.complete {
 			hinders = HindersAll
 		}
-		p.find("", hinders, "Change the nodeSelector or affinity of the DaemonSet, or the nodeSelector of the profile:", []string{kubectlGet("daemonset", name) + " -o yaml"},
+		p.addFound("", hinders, "Change the nodeSelector or affinity of the DaemonSet, or the nodeSelector of the profile:", []string{kubectlGet("daemonset", name) + " -o yaml"},
 			"it waits for DaemonSet %s, whose nodeSelector or affinity excludes %s: such a Node waits for ever", name, suchAs(excluded))
 	}
 }

@@ -41,9 +41,9 @@ func (r *Reopening) See(node *corev1.Node) {
 	if r.declared && !node.CreationTimestamp.Time.Before(r.declaredAt) && len(lacking(node, r.policy)) > 0 {
 		found.Unregistered = append(found.Unregistered, node.Name)
 	}
-	verified := verify.NodeOf(node)
+	verifyNode := verify.NodeOf(node)
 	profile, selected := profiles.Match(node.Labels)
-	action := verify.Plan(verify.Observed{Node: &verified}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
+	action := verify.Plan(verify.Observed{Node: &verifyNode}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
 	switch {
 	case len(profiles.ClosingTaints(node.Spec.Taints)) > 0:
 		found.Closed = append(found.Closed, node.Name)

@@ -22,7 +22,7 @@ type RulesImpact struct {
 	// Renamed is from how many Nodes migrations remove the old key.
 	Renamed int          `json:"renamed,omitempty"`
 	Labels  []RuleChange `json:"labels"`
-	// More counts what is left out because so many changes are listed already.
+	// Omitted counts what is left out because so many changes are listed already.
 	Omitted int `json:"more,omitempty"`
 
 	HasRules bool `json:"-"` // there are rules, or labels of rules
@@ -100,7 +100,7 @@ func (c *ruleComparison) see(s nodestate.State, planned plan.Circumstances) {
 	if s.Unreadable != nil { // capture leaves the Node alone
 		return
 	}
-	_, _, next := s.Settled(planned)
+	_, _, next := s.Simulate(planned)
 	for _, edit := range next.ByRules() {
 		kind, planned := RuleAdds, &edit.Value
 		switch {
@@ -109,7 +109,7 @@ func (c *ruleComparison) see(s nodestate.State, planned plan.Circumstances) {
 		case node.Shows(edit.Item):
 			kind = RuleChanges
 		}
-		c.count(kind, edit.Item, nodestate.ValueIn(node.Items, edit.Item), planned, next.RuledBy(edit), s.Name)
+		c.count(kind, edit.Item, nodestate.ValueIn(node.Items, edit.Item), planned, next.RuleOf(edit), s.Name)
 	}
 	for key, label := range next.Rules.Taken {
 		c.count(RuleLeaves, key, nodestate.ValueIn(node.Items, key), &label.Value, label.Rule, s.Name)

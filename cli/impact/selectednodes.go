@@ -23,7 +23,7 @@ type SelectedNodes struct {
 	selected    map[string]*nodesOfProfile // by the profile's name
 }
 
-// nodesOfProfile are the Nodes of one profile. A Node that is new may not have all that it gets. So only settled Nodes show what Nodes of a profile
+// nodesOfProfile are the Nodes of one profile. A Node that is new may not have all that it gets. So only complete Nodes show what Nodes of a profile
 // have.
 type nodesOfProfile struct {
 	all, complete int
@@ -46,8 +46,8 @@ func NewSelectedNodes(profiles verify.Profiles, facts ProfileFacts, gate string,
 // See looks at one Node.
 func (s *SelectedNodes) See(node *corev1.Node) {
 	s.nodes++
-	planned := verify.NodeOf(node)
-	if verify.TakesWorkloads(planned.Ready, node.Spec.Unschedulable, node.Spec.Taints) {
+	verifyNode := verify.NodeOf(node)
+	if verify.TakesWorkloads(verifyNode.Ready, node.Spec.Unschedulable, node.Spec.Taints) {
 		s.open++
 	}
 	profile, ok := s.profiles.Match(node.Labels)
@@ -57,20 +57,20 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 	selected := s.selected[profile.Name]
 	selected.all++
 	closed := len(s.profiles.ClosingTaints(node.Spec.Taints)) > 0
-	if last := verify.ParseProgress(planned.Annotation).Last; closed && last != nil && last.Diagnosis().Cause == verify.CauseImage {
+	if last := verify.ParseProgress(verifyNode.Annotation).Last; closed && last != nil && last.Diagnosis().Cause == verify.CauseImage {
 		if selected.unpulled.see(node.Name); selected.unpulled.Nodes == 1 {
 			selected.notPulled = last.Message
 		}
 	}
-	isNew := (closed || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(planned.Created) <= profile.Deadline
-	if !planned.Ready || isNew {
+	isNew := (closed || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(verifyNode.Created) <= profile.Deadline
+	if !verifyNode.Ready || isNew {
 		return
 	}
 	selected.complete++
-	for name := range planned.Conditions {
+	for name := range verifyNode.Conditions {
 		selected.conditions.Insert(name)
 	}
-	for name, quantity := range planned.Allocatable {
+	for name, quantity := range verifyNode.Allocatable {
 		if maximum, ok := selected.maximum[name]; !ok || quantity.Cmp(maximum) > 0 {
 			selected.maximum[name] = quantity
 		}

@@ -24,8 +24,8 @@ type tally[K comparable, V any] struct {
 	omitted int // what is left out
 }
 
-// entry returns the count of a key, which begins as given. It is nil if that many keys are counted already.
-func (t *tally[K, V]) entry(key K, limit int, begin V) *V {
+// entry returns the count of a key, which begins as given. It is nil if limit keys are counted already.
+func (t *tally[K, V]) entry(key K, limit int, initial V) *V {
 	if count, known := t.counts[key]; known {
 		return count
 	}
@@ -36,8 +36,8 @@ func (t *tally[K, V]) entry(key K, limit int, begin V) *V {
 	if t.counts == nil {
 		t.counts = map[K]*V{}
 	}
-	t.counts[key] = &begin
-	return &begin
+	t.counts[key] = &initial
+	return &initial
 }
 
 func (t *tally[K, V]) sorted(compare func(a, b V) int) []V {

@@ -43,8 +43,8 @@ type Unproved struct {
 // Line says it to operators.
 func (u Unproved) Line() string { return "profile " + u.Profile + ": not yet proved: " + u.Reason }
 
-// Profiles returns the names of those that the Nodes do not prove. Only trials can.
-func (p *Proofs) Profiles() (names []string) {
+// UnprovedByNodes returns the names of those that the Nodes do not prove. Only trials can.
+func (p *Proofs) UnprovedByNodes() (names []string) {
 	for _, profile := range p.profiles.All() {
 		if seen := p.seen[profile.Name]; seen.selects && !seen.proved && profile.CanBeProved() {
 			names = append(names, profile.Name)
@@ -55,7 +55,7 @@ func (p *Proofs) Profiles() (names []string) {
 
 // Unproved returns the profiles that neither a Node nor a trial proves, in the order of the policy. Trials are the last ones of profiles, by name.
 func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (all []Unproved) {
-	for _, name := range p.Profiles() {
+	for _, name := range p.UnprovedByNodes() {
 		profile, _ := p.profiles.Named(name)
 		item := Unproved{Profile: name}
 		trial := trials[name]

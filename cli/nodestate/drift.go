@@ -20,11 +20,11 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 		return nil, false
 	}
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	_, settled, next := s.Settled(in)
+	_, settled, next := s.Simulate(in)
 	prev, updated := ItemsOf(s.Record), ItemsOf(settled)
 	found := map[string]report.DriftedLabel{}
 	differs := func(key string, kind report.DriftKind, from string, want *string) {
-		if _, first := found[key]; !first && record.IsLabel(key) {
+		if _, known := found[key]; !known && record.IsLabel(key) {
 			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, Actual: ValueIn(node.Items, key), Want: want}
 		}
 	}
@@ -48,7 +48,7 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 		switch by := "record"; edit.Cause {
 		case plan.Rule, plan.EndedRule, plan.Migration:
 			if edit.Removed {
-				differs(edit.Item, report.Stale, "rule:"+next.Listed[edit.Item].Rule, nil)
+				differs(edit.Item, report.Stale, "rule:"+next.LabelsBefore[edit.Item].Rule, nil)
 			} else {
 				differs(edit.Item, report.Differs, by, &edit.Value)
 			}

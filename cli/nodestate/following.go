@@ -30,7 +30,7 @@ func (s State) MayFollow(in plan.Circumstances) bool {
 // Following returns the state with the record that the Node begins with on a machine, of all the others.
 func (s State) Following(machine record.Machine, rest []record.Record, in plan.Circumstances) State {
 	rest = in.Policy.Keeping(in.Now).WithEarlier(rest)
-	old, found, several := record.Predecessor(s.Name, machine, rest)
+	old, found, candidates := record.Predecessor(s.Name, machine, rest)
 	tainted, names := record.Tainted(s.Name, machine, rest)
 	switch {
 	case found:
@@ -41,15 +41,15 @@ func (s State) Following(machine record.Machine, rest []record.Record, in plan.C
 		}
 	case len(machine.Identifiers()) == 0:
 		s.Follows = &Follow{Reason: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
-	case len(several) == 0 && len(names) > 0:
+	case len(candidates) == 0 && len(names) > 0:
 		s.Follows = &Follow{Reason: "a Node that exists has followed the record of node " + names[0]}
-	case len(several) == 0:
+	case len(candidates) == 0:
 		s.Follows = &Follow{Reason: "no other record is of this machine"}
-	case len(several) == 1:
-		s.Follows = &Follow{Reason: "node " + several[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"}
+	case len(candidates) == 1:
+		s.Follows = &Follow{Reason: "node " + candidates[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"}
 	default:
-		named := strings.Join(several[:min(len(several), maxNamed)], ", ")
-		s.Follows = &Follow{Reason: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(several), named)}
+		named := strings.Join(candidates[:min(len(candidates), maxNamed)], ", ")
+		s.Follows = &Follow{Reason: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(candidates), named)}
 	}
 	if !found && len(names) > 0 {
 		s.followed, s.Follows.Taints = &tainted, SortedItems(tainted.Items())

@@ -88,9 +88,9 @@ func (s State) shows(item string) bool {
 
 // whyNotRecorded reports where an item that is not recorded may be.
 func (s State) whyNotRecorded(item string) string {
-	for second := range s.Record.Items() {
-		if key, _, ok := strings.Cut(second, ":"); ok && key == item {
-			return "no label of that key is recorded; the taint is called " + second
+	for recorded := range s.Record.Items() {
+		if key, _, ok := strings.Cut(recorded, ":"); ok && key == item {
+			return "no label of that key is recorded; the taint is called " + recorded
 		}
 	}
 	if s.shows(item) {
@@ -124,9 +124,9 @@ func (f Forgetting) Err() error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// Left returns the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
+// Remaining returns the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
 // stamp distinguishes it from a client's.
-func (f Forgetting) Left(r record.Record, now time.Time) record.Record {
+func (f Forgetting) Remaining(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}
 	return history.Append(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })
 }

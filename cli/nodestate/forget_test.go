@@ -57,7 +57,7 @@ func TestForgettingOf(t *testing.T) {
 
 func TestForgettingLeavesTheRestOfTheRecordAndSaysInTheHistoryWhoForgot(t *testing.T) {
 	r := *statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": "x"}, statetest.GoneSince(time.Hour))
-	left := nodestate.ForgettingOf(statetest.State(nil, &r), []string{"t:NoSchedule", "a"}).Left(r, now)
+	left := nodestate.ForgettingOf(statetest.State(nil, &r), []string{"t:NoSchedule", "a"}).Remaining(r, now)
 	assert.Equal(t, set{"b": "2"}, left.Items())
 	changes := history.Changes(left)
 	require.Len(t, changes, 1)

@@ -14,14 +14,14 @@ const (
 	Forgotten  Presence = "Forgotten"  // neither any more
 )
 
-// Presence returns that of the Node and of its record.
+// Presence returns whether there is a Node, and a record of it.
 func (s State) Presence(in plan.Circumstances) Presence {
 	switch {
 	case s.Unreadable != nil:
 		return Unreadable
 	case s.Record == nil && s.Node == nil:
 		return Forgotten
-	case s.Record == nil && s.Written(in) != nil:
+	case s.Record == nil && s.NextRecord(in) != nil:
 		return Unrecorded
 	case s.Node == nil:
 		return Gone

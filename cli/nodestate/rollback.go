@@ -38,7 +38,7 @@ const (
 	LeftAlone RollbackVerb = "left alone"
 )
 
-// RollbackTo plans it for a Node that is there and has a record.
+// RollbackTo returns the rollback of a Node that is there and has a record.
 func RollbackTo(s State, number int, in plan.Circumstances) (Rollback, error) {
 	wanted, err := history.RollBack(*s.Record, number)
 	if err != nil {

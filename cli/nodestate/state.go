@@ -31,9 +31,9 @@ type State struct {
 // maxWrites limits the writes of the record before the change of a Node. One write resets it, one accepts a side, one merges.
 const maxWrites = 5
 
-// Settled returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
+// Simulate returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
 // (nil: none), and the later change of the Node.
-func (s State) Settled(in plan.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
+func (s State) Simulate(in plan.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
 	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
 	if found {
 		entry.Record, r = *s.Record, s.Record
@@ -53,9 +53,9 @@ func (s State) Settled(in plan.Circumstances) (first capture.Action, r *record.R
 	return first, r, last
 }
 
-// Written returns the record of an existing Node once capture has written it. It is nil if there is nothing to write.
-func (s State) Written(in plan.Circumstances) *record.Record {
-	if _, r, _ := s.Settled(in); r != s.Record {
+// NextRecord returns the record of an existing Node once capture has written it. It is nil if there is nothing to write.
+func (s State) NextRecord(in plan.Circumstances) *record.Record {
+	if _, r, _ := s.Simulate(in); r != s.Record {
 		return r
 	}
 	return nil
@@ -67,7 +67,7 @@ func ItemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Re
 // Recorded returns the record that was read; an empty one where there is none.
 func (s State) Recorded() record.Record { return ptr.Deref(s.Record, record.Record{}) }
 
-// Machine returns the one that the Node is on, or was on when it was last observed.
+// Machine returns the machine that the Node is on, or was on when it was last observed.
 func (s State) Machine() record.Machine {
 	if s.Node != nil {
 		return observe.FromNode(s.Node).Machine
@@ -87,8 +87,8 @@ func (s State) labels() labels.Set {
 // Selected reports whether a label selector selects the Node; one that is deleted by its recorded labels.
 func (s State) Selected(selector labels.Selector) bool { return selector.Matches(s.labels()) }
 
-// RegistersWith returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
-func (s State) RegistersWith() *record.Record { return cmp.Or(s.Record, s.followed) }
+// RegistrationRecord returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
+func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.followed) }
 
 // Missing returns what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
 func (s State) Missing(in plan.Circumstances) map[string]string {
@@ -96,13 +96,13 @@ func (s State) Missing(in plan.Circumstances) map[string]string {
 		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 		return in.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
-	_, _, next := s.Settled(in)
-	return next.By(plan.Record).Values()
+	_, _, next := s.Simulate(in)
+	return next.WithCause(plan.Record).Values()
 }
 
-// Waiting returns what an operator must accept of the record that the Node followed, or would follow.
-func (s State) Waiting() map[string]string {
-	if r := s.RegistersWith(); r != nil && r.Quarantined != nil && !r.Isolated() {
+// AwaitingOperator returns what an operator must accept of the record that the Node followed, or would follow.
+func (s State) AwaitingOperator() map[string]string {
+	if r := s.RegistrationRecord(); r != nil && r.Quarantined != nil && !r.Isolated() {
 		return r.Quarantined.Items()
 	}
 	return nil

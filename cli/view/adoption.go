@@ -14,16 +14,16 @@ type Adoption struct{ impact.Adoption }
 // Document returns the plan.
 func (a Adoption) Document(time.Time) Document {
 	var d Document
-	d.add("Label", a.Key)
-	d.add("To hand over", "on "+Counted(len(a.Adopt), "Node"))
-	d.add("Rule's already", "on "+Counted(a.Derived, "Node"))
-	d.add("To leave alone", "on "+Counted(len(a.Left), "Node"))
+	d.addFact("Label", a.Key)
+	d.addFact("To hand over", "on "+Counted(len(a.Adopt), "Node"))
+	d.addFact("Rule's already", "on "+Counted(a.Derived, "Node"))
+	d.addFact("To leave alone", "on "+Counted(len(a.Left), "Node"))
 	adopt, left := tableOf("To hand over", "Rule", "Nodes", "Such as"), tableOf("To leave alone", "Rule", "Why", "Nodes", "Such as")
 	for _, group := range impact.Grouped(a.Adopt) {
-		add(adopt, nodestate.Shown(&group.Value), group.Rule, group.Nodes, strings.Join(group.First, ","))
+		addRow(adopt, nodestate.Shown(&group.Value), group.Rule, group.Nodes, strings.Join(group.First, ","))
 	}
 	for _, group := range impact.Grouped(a.Left) {
-		add(left, nodestate.Shown(&group.Value), orNone(group.Rule), group.Reason, group.Nodes, strings.Join(group.First, ","))
+		addRow(left, nodestate.Shown(&group.Value), orDash(group.Rule), group.Reason, group.Nodes, strings.Join(group.First, ","))
 	}
 	d.Tables = append(d.Tables, adopt, left)
 	return d

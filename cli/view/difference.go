@@ -34,7 +34,7 @@ type DifferentItem struct {
 // Diff compares a record with the Node that is there, and with what capture makes of both.
 func Diff(s nodestate.State, in plan.Circumstances) Difference {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	_, settled, next := s.Settled(in)
+	_, settled, next := s.Simulate(in)
 	prev, updated := s.Record.Items(), settled.Items()
 	causes := map[string]string{}
 	for _, edit := range next.Edits {
@@ -90,12 +90,12 @@ func whyEdited(edit plan.Edit, next plan.Plan) string {
 		return "a rule is to " + verb + " it"
 	case plan.Rule:
 		if edit.Removed {
-			return fmt.Sprintf("rule %s is to remove it", next.RuledBy(edit))
+			return fmt.Sprintf("rule %s is to remove it", next.RuleOf(edit))
 		}
-		return fmt.Sprintf("rule %s is to set it to %q", next.RuledBy(edit), edit.Value)
+		return fmt.Sprintf("rule %s is to set it to %q", next.RuleOf(edit), edit.Value)
 	case plan.EndedRule:
 		if edit.Removed {
-			return fmt.Sprintf("rule %s has set it, and no rule sets it now: to be removed", next.RuledBy(edit))
+			return fmt.Sprintf("rule %s has set it, and no rule sets it now: to be removed", next.RuleOf(edit))
 		}
 		return "the label that a client gave it is to be restored"
 	case plan.Migration:
@@ -121,7 +121,7 @@ func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
 		t := tableOf(title, "Key", "Record", "Node", "Why")
 		for _, item := range items {
-			add(t, item.Kind, item.Item, nodestate.Shown(item.Record), nodestate.Shown(item.Node), item.Reason)
+			addRow(t, item.Kind, item.Item, nodestate.Shown(item.Record), nodestate.Shown(item.Node), item.Reason)
 		}
 		return t
 	}

@@ -29,8 +29,8 @@ type Document struct {
 // Fact is one line of a document.
 type Fact struct{ Name, Value string }
 
-// add adds a fact, unless it has nothing to say.
-func (d *Document) add(name, value string) {
+// addFact adds a fact, unless it has nothing to say.
+func (d *Document) addFact(name, value string) {
 	if value != "" {
 		d.Facts = append(d.Facts, Fact{name, value})
 	}
@@ -49,8 +49,8 @@ func tableOf(columns ...string) *metav1.Table {
 	return table
 }
 
-// add adds a row. A cell that has nothing to say is none.
-func add(table *metav1.Table, cells ...any) {
+// addRow adds a row. A cell that has nothing to say is none.
+func addRow(table *metav1.Table, cells ...any) {
 	for i, cell := range cells {
 		if cell == "" {
 			cells[i] = noValue
@@ -67,7 +67,7 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 		for _, column := range values {
 			cells = append(cells, nodestate.Shown(nodestate.ValueIn(column, item)))
 		}
-		add(table, cells...)
+		addRow(table, cells...)
 	}
 	return table
 }
@@ -75,8 +75,8 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 // noValue stands in cells that have nothing to say.
 const noValue = "-"
 
-// age returns how long something has been so, as kubectl writes ages.
-func age(start time.Time, now time.Time) string {
+// span returns how long something has been so, as kubectl writes ages.
+func span(start time.Time, now time.Time) string {
 	if start.IsZero() {
 		return noValue
 	}
@@ -90,7 +90,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-func orNone(text string) string { return cmp.Or(text, noValue) }
+func orDash(text string) string { return cmp.Or(text, noValue) }
 
 // Counted returns a number of things in words.
 func Counted(n int, noun string) string {

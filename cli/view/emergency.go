@@ -25,7 +25,7 @@ func (d Declared) Line(end string, now time.Time) string {
 	if !d.Holds {
 		return ""
 	}
-	return "An emergency was declared " + age(d.Created.Time, now) + " ago, and is not ended. To end it: " + end
+	return "An emergency was declared " + span(d.Created.Time, now) + " ago, and is not ended. To end it: " + end
 }
 
 // Emergency is what `nodekeep emergency` would do now.
@@ -35,7 +35,7 @@ type Emergency struct {
 	// Ignored is why the API server gates new Nodes in spite of an emergency. Then the objects that gate are deleted. Empty: it does not.
 	Ignored string
 	// Unasked is why it is not known whether that is so; empty: it is known.
-	Unasked           string
+	UnknownReason     string
 	Gated, Unverified []string // names of Nodes
 	Objects           []PlannedDeletion
 	End               string // the command that ends it
@@ -44,25 +44,25 @@ type Emergency struct {
 // Document returns the answer as text.
 func (e Emergency) Document(now time.Time) Document {
 	var d Document
-	d.add("Cluster", e.Cluster)
+	d.addFact("Cluster", e.Cluster)
 	declared := "none; this command declares one"
 	if e.Declared.Holds {
-		declared = "declared " + age(e.Declared.Created.Time, now) + " ago; Nodes are opened once more"
+		declared = "declared " + span(e.Declared.Created.Time, now) + " ago; Nodes are opened once more"
 	}
-	d.add("Emergency", declared)
-	d.add("Nodes behind the gate", firstOf(e.Gated, ": the gate is lifted, whatever they lack"))
-	d.add("Nodes behind a verification taint", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
-	d.add("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
+	d.addFact("Emergency", declared)
+	d.addFact("Nodes behind the gate", firstOf(e.Gated, ": the gate is lifted, whatever they lack"))
+	d.addFact("Nodes behind a verification taint", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
+	d.addFact("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
 	switch {
 	case e.Ignored != "":
-		d.add("The API server", "cannot see an emergency: "+e.Ignored+". So the objects that gate are deleted. "+
+		d.addFact("The API server", "cannot see an emergency: "+e.Ignored+". So the objects that gate are deleted. "+
 			"helm upgrade, Argo CD and Flux create them again")
-	case e.Unasked != "":
-		d.add("The API server", "it is not known whether it sees an emergency: "+e.Unasked+". If it still gates new Nodes, the objects that gate are deleted")
+	case e.UnknownReason != "":
+		d.addFact("The API server", "it is not known whether it sees an emergency: "+e.UnknownReason+". If it still gates new Nodes, the objects that gate are deleted")
 	default:
-		d.add("It lasts", "until it is ended, also through helm upgrade, Argo CD and Flux")
+		d.addFact("It lasts", "until it is ended, also through helm upgrade, Argo CD and Flux")
 	}
-	d.add("To end it", e.End)
+	d.addFact("To end it", e.End)
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
 }
@@ -70,7 +70,7 @@ func (e Emergency) Document(now time.Time) Document {
 func objectSteps(objects []PlannedDeletion) *metav1.Table {
 	table := tableOf("Kind", "Name", "Step")
 	for _, object := range objects {
-		add(table, object.Kind, object.Name, object.State)
+		addRow(table, object.Kind, object.Name, object.State)
 	}
 	return table
 }
@@ -110,13 +110,13 @@ func (o *Opened) See(node *corev1.Node, closed bool) {
 	if closed {
 		o.closed = append(o.closed, node.Name)
 	}
-	if reason := limits(node); o.earlier[node.Name] && !closed && reason != "" {
+	if reason := restrictionsOf(node); o.earlier[node.Name] && !closed && reason != "" {
 		o.limited = append(o.limited, node.Name+": "+reason)
 	}
 }
 
-// limits returns what keeps Pods off a Node: a cordon, taints.
-func limits(node *corev1.Node) string {
+// restrictionsOf returns what keeps Pods off a Node: a cordon, taints.
+func restrictionsOf(node *corev1.Node) string {
 	var all []string
 	if node.Spec.Unschedulable {
 		all = append(all, "cordoned")
@@ -131,11 +131,11 @@ func limits(node *corev1.Node) string {
 
 // Lines say it to operators.
 func (o Opened) Lines() (lines []string) {
-	verb := firstOf(slices.Sorted(maps.Keys(o.earlier)), "")
+	before := firstOf(slices.Sorted(maps.Keys(o.earlier)), "")
 	if o.known && len(o.earlier) > 0 && len(o.closed) == 0 {
-		verb += ". None of them is closed by nodekeep now"
+		before += ". None of them is closed by nodekeep now"
 	}
-	lines = append(lines, "closed by nodekeep before: "+verb)
+	lines = append(lines, "closed by nodekeep before: "+before)
 	if len(o.closed) > 0 {
 		lines = append(lines, "behind the gate or a verification taint now: "+firstOf(o.closed, "; run it again"))
 	}
@@ -170,32 +170,32 @@ func unregisteredText(r impact.Reopened) string {
 // Document returns the answer as text.
 func (e EmergencyEnd) Document(now time.Time) Document {
 	var d Document
-	d.add("Cluster", e.Cluster)
+	d.addFact("Cluster", e.Cluster)
 	if e.Declared.Holds {
-		d.add("Emergency", "declared "+age(e.Declared.Created.Time, now)+" ago")
+		d.addFact("Emergency", "declared "+span(e.Declared.Created.Time, now)+" ago")
 		gated := ""
 		if e.Gates {
 			gated = "gated and "
 		}
-		d.add("From then on", "new Nodes are "+gated+"verified again, as the policy says")
+		d.addFact("From then on", "new Nodes are "+gated+"verified again, as the policy says")
 		if e.Unprovable != "" {
-			d.add("Proof", "none: "+e.Unprovable)
+			d.addFact("Proof", "none: "+e.Unprovable)
 		}
 	} else {
-		d.add("Emergency", "none is declared; what is left of one is removed")
+		d.addFact("Emergency", "none is declared; what is left of one is removed")
 	}
 	if e.Unknown != "" {
-		d.add("Nodes", "not known: "+e.Unknown)
+		d.addFact("Nodes", "not known: "+e.Unknown)
 	} else {
-		d.add("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
-		d.add("Checked again", firstOf(e.Nodes.Recheck, ": closed until their checks pass, a few at a time"))
-		d.add("Open and not verified", unverifiedText(e.Nodes, e.Check))
+		d.addFact("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
+		d.addFact("Checked again", firstOf(e.Nodes.Recheck, ": closed until their checks pass, a few at a time"))
+		d.addFact("Open and not verified", unverifiedText(e.Nodes, e.Check))
 		if e.Declared.Holds {
-			d.add("Without registration taints", unregisteredText(e.Nodes))
+			d.addFact("Without registration taints", unregisteredText(e.Nodes))
 		}
 	}
 	for _, line := range e.Missing.lines() {
-		d.add("Not there", line)
+		d.addFact("Not there", line)
 	}
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
@@ -212,18 +212,18 @@ func (m Missing) NonEmpty() bool { return len(m.Gate)+len(m.Webhook) > 0 }
 
 // lines say what each absence means.
 func (m Missing) lines() (lines []string) {
-	const retryHint = "apply again what nodekeep was installed from, or run helm upgrade"
+	const remedy = "apply again what nodekeep was installed from, or run helm upgrade"
 	if len(m.Gate) > 0 {
-		lines = append(lines, strings.Join(m.Gate, ", ")+": so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, "+retryHint)
+		lines = append(lines, strings.Join(m.Gate, ", ")+": so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, "+remedy)
 	}
 	if len(m.Webhook) > 0 {
-		lines = append(lines, strings.Join(m.Webhook, ", ")+": so the API server does not call the webhook for new Nodes. To correct it, "+retryHint)
+		lines = append(lines, strings.Join(m.Webhook, ", ")+": so the API server does not call the webhook for new Nodes. To correct it, "+remedy)
 	}
 	return lines
 }
 
-// Begun is what `nodekeep emergency` has done for Nodes that register, once its objects declare an emergency.
-type Begun struct {
+// DeclareResult is what `nodekeep emergency` has done for Nodes that register, once its objects declare an emergency.
+type DeclareResult struct {
 	Refused bool // the API server refuses dry runs: it is not proved that it gates no new Node
 	Lasts   bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
 	Missing Missing
@@ -232,7 +232,7 @@ type Begun struct {
 }
 
 // Lines say it to operators.
-func (b Begun) Lines() (lines []string) {
+func (b DeclareResult) Lines() (lines []string) {
 	switch {
 	case b.Refused:
 		lines = append(lines, "the emergency is declared")
@@ -248,15 +248,15 @@ func (b Begun) Lines() (lines []string) {
 }
 
 // Err is not nil if it is not proved that the API server gates no new Node.
-func (b Begun) Err() error {
+func (b DeclareResult) Err() error {
 	if b.Refused {
 		return errors.New("it is not proved that the API server gates no new Node: it refuses dry runs")
 	}
 	return nil
 }
 
-// Ended is what `nodekeep emergency --end` has done.
-type Ended struct {
+// EndResult is what `nodekeep emergency --end` has done.
+type EndResult struct {
 	Undeclared  bool // no emergency was declared
 	Missing     Missing
 	Unconfirmed string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
@@ -266,7 +266,7 @@ type Ended struct {
 }
 
 // Lines say it to operators.
-func (e Ended) Lines() (lines []string) {
+func (e EndResult) Lines() (lines []string) {
 	switch {
 	case e.Undeclared:
 		lines = append(lines, "no emergency was declared, and what was left of one is removed")
@@ -288,7 +288,7 @@ func (e Ended) Lines() (lines []string) {
 }
 
 // Err is not nil if it is not proved that nodekeep acts on new Nodes again.
-func (e Ended) Err() error {
+func (e EndResult) Err() error {
 	if e.Undeclared || e.Unconfirmed == "" {
 		return nil
 	}

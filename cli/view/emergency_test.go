@@ -21,7 +21,7 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 	for _, says := range []string{"none; this command declares one", "1 (a): the gate is lifted", "Nodes behind a verification taint: 2 (a, b): the verification taint is removed", "also through helm upgrade", "nodekeep -n nk emergency --end", "to|be|created"} {
 		assert.Contains(t, plan, says)
 	}
-	e.Unasked = "x"
+	e.UnknownReason = "x"
 	plan = text(e.Document(instant))
 	assert.Contains(t, plan, "not known whether it sees an emergency: x. If it still gates new Nodes, the objects that gate are deleted")
 	assert.NotContains(t, plan, "also through helm upgrade")
@@ -98,14 +98,14 @@ func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
 func TestADeclarationClaimsOfNewNodesWhatIsProved(t *testing.T) {
 	const end, retryHint = "to end it: nodekeep emergency --end", "Once they are created, this shows whether the API server gates new Nodes: nodekeep doctor"
 	for name, row := range map[string]struct {
-		begun Begun
+		begun DeclareResult
 		want  []string
 	}{
-		"all that gates is there, and gates no Node": {Begun{Lasts: true}, []string{"the emergency is declared: the API server gates no new Node until it is ended"}},
-		"it is not known whether all is there":       {Begun{}, []string{"the emergency is declared, and the API server gates no new Node now"}},
-		"what gates was deleted":                     {Begun{Missing: Missing{Gate: []string{"Role g"}, Webhook: []string{"M w"}}}, []string{"the emergency is declared, and the API server gates no new Node now", "not there: Role g, M w. " + retryHint}},
-		"a dry run was refused":                      {Begun{Refused: true, Lasts: true}, []string{"the emergency is declared"}},
-		"both":                                       {Begun{Refused: true, Missing: Missing{Webhook: []string{"M w"}}}, []string{"the emergency is declared", "not there: M w. " + retryHint}},
+		"all that gates is there, and gates no Node": {DeclareResult{Lasts: true}, []string{"the emergency is declared: the API server gates no new Node until it is ended"}},
+		"it is not known whether all is there":       {DeclareResult{}, []string{"the emergency is declared, and the API server gates no new Node now"}},
+		"what gates was deleted":                     {DeclareResult{Missing: Missing{Gate: []string{"Role g"}, Webhook: []string{"M w"}}}, []string{"the emergency is declared, and the API server gates no new Node now", "not there: Role g, M w. " + retryHint}},
+		"a dry run was refused":                      {DeclareResult{Refused: true, Lasts: true}, []string{"the emergency is declared"}},
+		"both":                                       {DeclareResult{Refused: true, Missing: Missing{Webhook: []string{"M w"}}}, []string{"the emergency is declared", "not there: M w. " + retryHint}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row.begun.End, row.begun.Doctor = "nodekeep emergency --end", "nodekeep doctor"
@@ -123,25 +123,25 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 	const doctor, doubt = "to see whether all is well: nodekeep doctor", "it is not proved that nodekeep acts on new Nodes again: x. " +
 		"No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: nodekeep doctor"
 	for name, row := range map[string]struct {
-		ended Ended
+		ended EndResult
 		want  []string
 		err   string
 	}{
-		"Nodes stay open": {ended: Ended{Nodes: impact.Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all"}, want: []string{
+		"Nodes stay open": {ended: EndResult{Nodes: impact.Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all"}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
 			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
 			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
 		}},
-		"nothing is proved": {ended: Ended{Unconfirmed: "x"}, want: []string{"the emergency is ended"}, err: doubt},
-		"the webhook alone acts": {ended: Ended{Missing: Missing{Gate: []string{"Role g"}}}, want: []string{
+		"nothing is proved": {ended: EndResult{Unconfirmed: "x"}, want: []string{"the emergency is ended"}, err: doubt},
+		"the webhook alone acts": {ended: EndResult{Missing: Missing{Gate: []string{"Role g"}}}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
 			"not there: Role g: so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, apply again what nodekeep was installed from, or run helm upgrade",
 		}},
-		"the webhook is not called, and nothing is proved": {ended: Ended{Unconfirmed: "x", Missing: Missing{Webhook: []string{"M w"}}}, want: []string{
+		"the webhook is not called, and nothing is proved": {ended: EndResult{Unconfirmed: "x", Missing: Missing{Webhook: []string{"M w"}}}, want: []string{
 			"the emergency is ended",
 			"not there: M w: so the API server does not call the webhook for new Nodes. To correct it, apply again what nodekeep was installed from, or run helm upgrade",
 		}, err: doubt},
-		"none was declared": {ended: Ended{Undeclared: true}, want: []string{"no emergency was declared, and what was left of one is removed"}},
+		"none was declared": {ended: EndResult{Undeclared: true}, want: []string{"no emergency was declared, and what was left of one is removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row.ended.Doctor = "nodekeep doctor"

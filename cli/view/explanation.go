@@ -39,15 +39,15 @@ type Explanation struct {
 
 // ExplainedReview is what becomes of the CREATE of the Node.
 type ExplainedReview struct {
-	User    string `json:"user"`
-	Kubelet bool   `json:"kubelet"`          // it counts as the Node's own kubelet's
-	Outcome string `json:"outcome"`          // as in nodekeep_webhook_reviews_total
-	Passes  string `json:"passes,omitempty"` // why the Node passes as it is
+	User       string `json:"user"`
+	Kubelet    bool   `json:"kubelet"`          // it counts as the Node's own kubelet's
+	Outcome    string `json:"outcome"`          // as in nodekeep_webhook_reviews_total
+	PassReason string `json:"passes,omitempty"` // why the Node passes as it is
 	// CameGated says that the Node in the review has the gate.
 	CameGated bool `json:"cameGated"`
 	Gated     bool `json:"gated"` // once it is stored
 	// Awaits says that an operator must accept a side of the record, and that the gate waits for it.
-	Awaits bool `json:"awaitsOperator,omitempty"`
+	AwaitsOperator bool `json:"awaitsOperator,omitempty"`
 	// Emergency says that one is declared. This is then what would become of the review afterwards.
 	Emergency bool                  `json:"emergency,omitempty"`
 	Patch     []jsonpatch.Operation `json:"patch,omitempty"`
@@ -98,16 +98,16 @@ func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, in 
 
 func explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) (Explanation, webhook.Explanation) {
 	e := Explanation{Node: s.Name, Status: s.Presence(in), Problem: recordProblem(s, in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
-	answer, err := webhook.Explain(request, s.RegistersWith(), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
+	answer, err := webhook.Explain(request, s.RegistrationRecord(), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
 	e.Registration = ExplainedReview{
 		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
-		Awaits: awaits(s, answer), Emergency: in.Policy.Suspended(), Patch: answer.Patch,
+		AwaitsOperator: awaits(s, answer), Emergency: in.Policy.Suspended(), Patch: answer.Patch,
 	}
 	switch {
 	case errors.Is(err, webhook.ErrNotOurs):
-		e.Registration.Outcome, e.Registration.Passes = "not_ours", err.Error()
+		e.Registration.Outcome, e.Registration.PassReason = "not_ours", err.Error()
 	case err != nil:
-		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
+		e.Registration.Outcome, e.Registration.PassReason = "malformed_node", err.Error()
 	}
 	e.Violations = violationsText(s, in)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
@@ -151,22 +151,22 @@ func recordProblem(s nodestate.State, in plan.Circumstances) string {
 func explainCapture(s nodestate.State, in plan.Circumstances) (*ExplainedCapture, []ExplainedRule) {
 	var steps []classify.Step
 	in.Trace = &steps
-	next, _, last := s.Settled(in)
-	corrected, rules := next.By(plan.Correction), next.ByRules()
+	next, _, last := s.Simulate(in)
+	corrected, rules := next.WithCause(plan.Correction), next.ByRules()
 	return &ExplainedCapture{
-		Step: string(next.Step), Restore: next.By(plan.Record).Values(), Correct: corrected.Values(), Remove: corrected.Removed(),
-		AddTaints: nodestate.SortedItems(next.By(plan.Derivation, plan.Registration).Values()), RemoveTaints: next.By(plan.Derivation).Removed(), LiftGate: next.LiftsGate(),
+		Step: string(next.Step), Restore: next.WithCause(plan.Record).Values(), Correct: corrected.Values(), Remove: corrected.Removed(),
+		AddTaints: nodestate.SortedItems(next.WithCause(plan.Derivation, plan.Registration).Values()), RemoveTaints: next.WithCause(plan.Derivation).Removed(), LiftGate: next.LiftsGate(),
 		RuleSets: rules.Values(), RuleRemoves: rules.Removed(),
 	}, explainRules(s, steps, last)
 }
 
 func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circumstances) []ExplainedItem {
-	judged, remembered, waiting := s.Judge(in), nodestate.ItemsOf(s.Record), s.Waiting()
-	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
+	judged, remembered, waiting := s.Judge(in), nodestate.ItemsOf(s.Record), s.AwaitingOperator()
+	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), setValues(answer.Rules), setValues(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))
 	claims := claimsOn(s)
 	for _, item := range all {
-		registration := becomes(item, answer, in.Policy)
+		registration := registrationText(item, answer, in.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
 			registration = "not restored: waits for nodekeep accept"
 			if s.Entry.Accepted != "" {
@@ -182,8 +182,8 @@ func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circums
 	return explained
 }
 
-// values returns those that rules set.
-func values(derived map[string]record.Derived) map[string]string {
+// setValues returns the values that rules set, by item.
+func setValues(derived map[string]record.Derived) map[string]string {
 	items := map[string]string{}
 	for key, d := range derived {
 		if !d.Absent {
@@ -195,11 +195,11 @@ func values(derived map[string]record.Derived) map[string]string {
 
 // awaits reports whether the gate waits for an operator after a registration. Once a side is accepted, it waits for capture.
 func awaits(s nodestate.State, answer webhook.Explanation) bool {
-	return s.Entry.Accepted == "" && (s.Waiting() != nil || answer.Outcome == otherMachine)
+	return s.Entry.Accepted == "" && (s.AwaitingOperator() != nil || answer.Outcome == otherMachine)
 }
 
-// becomes returns the result of a registration for an item.
-func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
+// registrationText returns what becomes of an item at a registration.
+func registrationText(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, brought := answer.Brought[item]
 	_, added := taintItems(answer.Taints)[item]
 	rule, ruled := answer.Rules[item]

@@ -160,7 +160,7 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"the webhook sets what it may, and capture the rest. The webhook puts the gate on, and it stays until capture removes it",
 		},
 		"some waits for an operator": {
-			ExplainedReview{Outcome: "deferred", Awaits: true}, combined,
+			ExplainedReview{Outcome: "deferred", AwaitsOperator: true}, combined,
 			"the webhook would restore what it may, and the rest would wait for nodekeep accept. The gate would stay until nodekeep accept",
 			"the webhook restores what it may, and the rest waits for nodekeep accept. The gate stays until nodekeep accept",
 		},
@@ -182,12 +182,12 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"the webhook restores nothing, since the record cannot be read. The Node has no gate",
 		},
 		"another machine has the name, and there is a gate": {
-			ExplainedReview{Outcome: "other_machine", Awaits: true}, combined,
+			ExplainedReview{Outcome: "other_machine", AwaitsOperator: true}, combined,
 			"the webhook would restore nothing, since another machine has the name. The gate would stay until nodekeep accept",
 			"the webhook restores nothing, since another machine has the name. The gate stays until nodekeep accept",
 		},
 		"another machine has the name, and there is no gate": {
-			ExplainedReview{Outcome: "other_machine", Awaits: true}, zero,
+			ExplainedReview{Outcome: "other_machine", AwaitsOperator: true}, zero,
 			"the webhook would restore nothing, since another machine has the name. The Node would have no gate",
 			"the webhook restores nothing, since another machine has the name. The Node has no gate",
 		},
@@ -218,7 +218,7 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			}
 		})
 	}
-	passes := ExplainedReview{Outcome: "not_ours", Passes: "it has no name"}
+	passes := ExplainedReview{Outcome: "not_ours", PassReason: "it has no name"}
 	assert.Equal(t, "would pass as it is: it has no name", passes.text(true))
 	assert.Equal(t, "passes as it is: it has no name", passes.text(false))
 }
@@ -282,7 +282,7 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 						waits = item.Registration
 					}
 				}
-				assert.Equal(t, side == "", e.Registration.Awaits)
+				assert.Equal(t, side == "", e.Registration.AwaitsOperator)
 				if side == "" {
 					assert.Contains(t, gated.Next, "nodekeep accept n1")
 					assert.Contains(t, text, "The gate would stay until nodekeep accept")
@@ -316,7 +316,7 @@ func TestAnExplanationInAnEmergencySaysWhichTaintsARegistrationGetsAfterIt(t *te
 
 func TestACellThatHasNothingToSayIsADash(t *testing.T) {
 	table := tableOf("A", "B", "C")
-	add(table, "", "x", 0)
+	addRow(table, "", "x", 0)
 	assert.Equal(t, []any{"-", "x", 0}, table.Rows[0].Cells)
 }
 

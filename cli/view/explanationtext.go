@@ -15,26 +15,26 @@ import (
 // Document returns the answer as text.
 func (e Explanation) Document(now time.Time) Document {
 	var d Document
-	d.add("Node", e.Node)
-	d.add("Status", string(e.Status))
-	d.add("Problem", e.Problem)
-	d.add("Verification", e.Unverified)
-	d.add("Follows", followsText(e.Follows))
-	registers := e.registers()
+	d.addFact("Node", e.Node)
+	d.addFact("Status", string(e.Status))
+	d.addFact("Problem", e.Problem)
+	d.addFact("Verification", e.Unverified)
+	d.addFact("Follows", followsText(e.Follows))
+	registers := e.registrationTitle()
 	if e.Registration.Emergency {
-		d.add("Emergency", "declared: an API server that sees it does not call the webhook for a new Node, and puts no gate on it")
+		d.addFact("Emergency", "declared: an API server that sees it does not call the webhook for a new Node, and puts no gate on it")
 	}
-	d.add(registers, e.Registration.text(e.Status != "" || e.Registration.Emergency))
+	d.addFact(registers, e.Registration.text(e.Status != "" || e.Registration.Emergency))
 	if e.Capture != nil {
-		d.add("Capture now", e.Capture.text())
+		d.addFact("Capture now", e.Capture.text())
 	}
-	d.add("Governance", strings.Join(e.Violations, "; "))
+	d.addFact("Governance", strings.Join(e.Violations, "; "))
 	if e.RulesHeld != "" {
-		d.add("Rules held", strings.TrimSuffix(HeldSentence(e.RulesHeld, e.RulesHeldUntil), ", "))
+		d.addFact("Rules held", strings.TrimSuffix(HeldSentence(e.RulesHeld, e.RulesHeldUntil), ", "))
 	}
 	table := tableOf("Item", "Key", "Node", "Record", registers, "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
-		add(table, item.Kind, item.Item, nodestate.Shown(item.OnNode), nodestate.Shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Reason}, item.Claims...), "; "), orNone(strings.Join(item.Managers, ",")))
+		addRow(table, item.Kind, item.Item, nodestate.Shown(item.OnNode), nodestate.Shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Reason}, item.Claims...), "; "), orDash(strings.Join(item.Managers, ",")))
 	}
 	d.Tables = []*metav1.Table{table}
 	if len(e.Rules) > 0 {
@@ -46,8 +46,8 @@ func (e Explanation) Document(now time.Time) Document {
 	return d
 }
 
-// registers returns when the registration is that is explained.
-func (e Explanation) registers() string {
+// registrationTitle returns when the registration is that is explained.
+func (e Explanation) registrationTitle() string {
 	switch {
 	case e.Registration.Emergency:
 		return "After the emergency"
@@ -61,27 +61,27 @@ func (e Explanation) registers() string {
 // otherMachine is the outcome of a review where the record is another machine's.
 const otherMachine = "other_machine"
 
-// text returns what becomes of a review or, with would, what would become of it.
+// text returns what becomes of a review or, if conditional, what would become of it.
 func (r ExplainedReview) text(conditional bool) string {
 	verb := func(infinitive string, _ string) string { return "would " + infinitive }
 	if !conditional {
 		verb = func(_ string, indicative string) string { return indicative }
 	}
-	if r.Passes != "" {
-		return verb("pass", "passes") + " as it is: " + r.Passes
+	if r.PassReason != "" {
+		return verb("pass", "passes") + " as it is: " + r.PassReason
 	}
-	return "by " + cmp.Or(r.User, "nobody") + ": " + r.restores(verb) + r.gate(verb)
+	return "by " + cmp.Or(r.User, "nobody") + ": " + r.restoreText(verb) + r.gate(verb)
 }
 
-// restores returns what the webhook does about labels and taints, by the outcome.
-func (r ExplainedReview) restores(verb func(infinitive, indicative string) string) string {
+// restoreText returns what the webhook does about labels and taints, by the outcome.
+func (r ExplainedReview) restoreText(verb func(infinitive, indicative string) string) string {
 	text := "the webhook " + verb("restore", "restores") + " nothing, since "
 	switch r.Outcome {
 	case "restored":
 		return "the webhook " + verb("restore", "restores") + " all that there is to restore"
 	case "deferred":
 		switch {
-		case r.Awaits:
+		case r.AwaitsOperator:
 			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept"
 		case !r.Gated: // in the second pass
 			return "where protected: inline is proved, the webhook " + verb("set", "sets") + " all that is missing, and " + verb("leave", "leaves") + " no gate. " +
@@ -107,7 +107,7 @@ func (r ExplainedReview) gate(verb func(infinitive, indicative string) string) s
 	switch {
 	case r.Outcome == "unreadable_record":
 		suffix = " while the record cannot be read"
-	case r.Awaits:
+	case r.AwaitsOperator:
 		suffix = " until nodekeep accept"
 	}
 	switch {

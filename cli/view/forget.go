@@ -15,12 +15,12 @@ type Forgetting struct{ nodestate.Forgetting }
 // Document returns the plan. With a whole record goes the side that is set aside.
 func (f Forgetting) Document(now time.Time) Document {
 	var d Document
-	d.add("Node", f.Node)
+	d.addFact("Node", f.Node)
 	if !f.Record.DeletedAt.IsZero() {
-		d.add("Gone", "for "+age(f.Record.DeletedAt, now))
+		d.addFact("Gone", "for "+span(f.Record.DeletedAt, now))
 	}
 	if f.Whole {
-		d.add("Record", "would be removed as a whole")
+		d.addFact("Record", "would be removed as a whole")
 	}
 	d.Tables = append(d.Tables, recordTable("Would be forgotten", f.Record, f.Items...))
 	if old := f.Record.Quarantined; old != nil {

@@ -19,13 +19,13 @@ import (
 type Captures struct {
 	// Silent is for how long no capture has led, by its Lease; 0 while one leads.
 	Silent time.Duration
-	// Never shows that none has ever led.
+	// Unstarted shows that none has ever led.
 	Unstarted bool
 	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
 	Refused map[types.UID]string
 }
 
-// outage reports that no capture leads; empty where one does.
+// outage returns in words that no capture leads; empty where one does.
 func (c Captures) outage() string {
 	switch {
 	case c.Unstarted:
@@ -52,7 +52,7 @@ type Gated struct {
 // expectedTime is how long capture may take before something is wrong.
 const expectedTime = time.Minute
 
-// GatedOf looks at a Node; is shows whether it is behind the gate.
+// GatedOf looks at a Node; ok shows whether it is behind the gate.
 func GatedOf(s nodestate.State, in plan.Circumstances, c Captures) (g Gated, ok bool) {
 	if s.Node == nil || !in.Policy.Gate().Present(s.Node.Spec.Taints) {
 		return Gated{}, false
@@ -85,8 +85,8 @@ func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (re
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
-	reason = left(s, in)
-	switch first, _, last := s.Settled(in); {
+	reason = pendingWork(s, in)
+	switch first, _, last := s.Simulate(in); {
 	case len(last.NoRoom) > 0:
 		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.NoRoom), "label")),
 			"remove large annotations from the Node, or nodekeep gate lift " + s.Name
@@ -106,7 +106,7 @@ type GatedList struct {
 	Items []Gated `json:"items"`
 }
 
-// Names returns those of the Nodes.
+// Names returns the names of the Nodes.
 func (l GatedList) Names() (names []string) {
 	for _, g := range l.Items {
 		names = append(names, g.Name)
@@ -118,7 +118,7 @@ func (l GatedList) Names() (names []string) {
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
-		add(table, g.Name, age(g.Created.Time, now), g.Reason, g.Next, orNone(strings.Join(nodestate.SortedItems(g.Missing), ",")))
+		addRow(table, g.Name, span(g.Created.Time, now), g.Reason, g.Next, orDash(strings.Join(nodestate.SortedItems(g.Missing), ",")))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -126,11 +126,11 @@ func (l GatedList) Document(now time.Time) Document {
 // Document returns the plan to lift one gate.
 func (g Gated) Document(now time.Time) Document {
 	var d Document
-	d.add("Node", g.Name)
-	d.add("Gated", "for "+age(g.Created.Time, now))
-	d.add("Why", g.Reason)
-	d.add("Next step", g.Next)
-	d.add("Verification", g.Unverified)
+	d.addFact("Node", g.Name)
+	d.addFact("Gated", "for "+span(g.Created.Time, now))
+	d.addFact("Why", g.Reason)
+	d.addFact("Next step", g.Next)
+	d.addFact("Verification", g.Unverified)
 	d.Tables = append(d.Tables, itemsTable("Missing", []string{"Value"}, g.Missing))
 	return d
 }

@@ -51,13 +51,13 @@ func (h History) Document(now time.Time) Document {
 		if change.Number > 0 {
 			number = strconv.Itoa(change.Number)
 		}
-		stamp, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
+		timeText, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
 		if change.Omitted > 0 {
-			add(table, number, stamp, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", noValue, noValue, age(change.Time.Time, now))
+			addRow(table, number, timeText, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", noValue, noValue, span(change.Time.Time, now))
 		}
 		for _, item := range slices.SortedFunc(maps.Keys(change.Items), nodestate.CompareItems) {
 			values := change.Items[item]
-			add(table, number, stamp, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), age(change.Time.Time, now))
+			addRow(table, number, timeText, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), span(change.Time.Time, now))
 		}
 	}
 	if start == len(h.Changes) {
@@ -66,18 +66,18 @@ func (h History) Document(now time.Time) Document {
 	return Document{Tables: []*metav1.Table{table}}
 }
 
-// startsAt is before which of the changes the start stands; all those after it are known.
+// startsAt returns the index of the change before which the start stands; all those after it are known.
 func (h History) startsAt() int {
 	if h.Start == nil {
 		return -1
 	}
-	count := 0
+	index := 0
 	for i, change := range h.Changes {
 		if change.Number > 0 && change.Number <= h.Start.Number {
-			count = i + 1
+			index = i + 1
 		}
 	}
-	return count
+	return index
 }
 
 // addStart adds a row for each item of the start.
@@ -88,7 +88,7 @@ func (h History) addStart(table *metav1.Table) {
 	}
 	for _, item := range nodestate.SortedItems(h.Start.Items) {
 		value := h.Start.Items[item]
-		add(table, strconv.Itoa(h.Start.Number), noValue, by, nodestate.KindOf(item), item, noValue, nodestate.Shown(&value), noValue)
+		addRow(table, strconv.Itoa(h.Start.Number), noValue, by, nodestate.KindOf(item), item, noValue, nodestate.Shown(&value), noValue)
 	}
 }
 
@@ -99,7 +99,7 @@ type Rollback struct{ nodestate.Rollback }
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {
-		add(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orNone(step.Reason))
+		addRow(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orDash(step.Reason))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

@@ -27,11 +27,11 @@ type PolicyCheck struct {
 // Document returns the answer as text, without the errors.
 func (c PolicyCheck) Document(time.Time) Document {
 	var d Document
-	d.add("Policy", c.File+" is valid")
+	d.addFact("Policy", c.File+" is valid")
 	for _, warning := range c.Warnings {
-		d.add("Warning", warning)
+		d.addFact("Warning", warning)
 	}
-	d.add("Compared with", c.ComparedWith)
+	d.addFact("Compared with", c.ComparedWith)
 	if c.Impact != nil {
 		d.addImpact(*c.Impact)
 	}
@@ -40,48 +40,48 @@ func (c PolicyCheck) Document(time.Time) Document {
 
 // addImpact adds what a policy would change.
 func (d *Document) addImpact(i impact.Impact) {
-	d.add("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
+	d.addFact("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
 	for _, obstacle := range i.Profiles {
-		d.add(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == impact.HindersNone], obstacle.Text())
+		d.addFact(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == impact.HindersNone], obstacle.Text())
 	}
 	for _, missing := range i.Missing {
-		d.add("Note", missing.Text())
+		d.addFact("Note", missing.Text())
 	}
 	if i.Unreadable > 0 {
-		d.add("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
+		d.addFact("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
-	d.add("Gate", "at their next registration, "+comparedWith(i.Waiting, Counted(i.Waiting.Planned, "Node")+" would wait behind it"))
+	d.addFact("Gate", "at their next registration, "+comparedWith(i.Waiting, Counted(i.Waiting.Planned, "Node")+" would wait behind it"))
 	due := comparedWith(i.Due, Counted(i.Due.Planned, "record")+" of deleted Nodes would be removed")
 	if i.Due.Planned > 0 {
 		due += fmt.Sprintf("; the next sweep would remove %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
-	d.add("Retention", due)
-	d.add("Kept", keptText(i.Kept))
+	d.addFact("Retention", due)
+	d.addFact("Kept", keptText(i.Kept))
 	if !i.Changed() {
-		d.add("Changes", "none")
+		d.addFact("Changes", "none")
 	}
 	settings := tableOf("Setting", "Now", "Then")
 	for _, setting := range i.Settings {
-		now, outcome := excerpts(setting)
-		add(settings, setting.Field, now, outcome)
+		now, planned := excerpts(setting)
+		addRow(settings, setting.Field, now, planned)
 	}
 	changes := tableOf("Change", "Item", "Key", "Nodes", "Why", "+Such as")
 	for _, change := range i.Changes {
-		add(changes, changeText(change.Kind), nodestate.KindOf(change.Item), change.Item, change.Nodes, orNone(change.Reason), strings.Join(change.First, ","))
+		addRow(changes, changeText(change.Kind), nodestate.KindOf(change.Item), change.Item, change.Nodes, orDash(change.Reason), strings.Join(change.First, ","))
 	}
 	d.Tables = append(d.Tables, settings, changes, brokenTable(i.Broken), keptTable(i.Kept), notKeptTable(i.NotKept))
 	if i.MoreKept > 0 {
-		d.add("Not listed", fmt.Sprintf("%d more labels and taints that are kept", i.MoreKept))
+		d.addFact("Not listed", fmt.Sprintf("%d more labels and taints that are kept", i.MoreKept))
 	}
 	if i.MoreNotKept > 0 {
-		d.add("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
+		d.addFact("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
 	}
 	if i.MoreBroken > 0 {
-		d.add("Not listed", fmt.Sprintf("%d more violations of governance", i.MoreBroken))
+		d.addFact("Not listed", fmt.Sprintf("%d more violations of governance", i.MoreBroken))
 	}
 	d.addRulesImpact(i.LabelRules)
 	if i.Omitted > 0 {
-		d.add("Not listed", fmt.Sprintf("%d more changes of one Node each", i.Omitted))
+		d.addFact("Not listed", fmt.Sprintf("%d more changes of one Node each", i.Omitted))
 	}
 }
 
@@ -103,11 +103,11 @@ func changeText(kind impact.ChangeKind) string {
 }
 
 // comparedWith returns what would be under the other policy, compared with the policy in force.
-func comparedWith(c impact.Count, outcome string) string {
+func comparedWith(c impact.Count, sentence string) string {
 	if c.Now == c.Planned {
-		return outcome + ", as under the policy in force"
+		return sentence + ", as under the policy in force"
 	}
-	return fmt.Sprintf("%s; under the policy in force, %d", outcome, c.Now)
+	return fmt.Sprintf("%s; under the policy in force, %d", sentence, c.Now)
 }
 
 // brokenTable names the first Nodes: the new ones, where there are some.
@@ -118,7 +118,7 @@ func brokenTable(broken []impact.BrokenRule) *metav1.Table {
 		if r.New > 0 {
 			first = r.FirstNew
 		}
-		add(table, r.Rule, r.Kind, r.Mode, r.Nodes, r.New, strings.Join(first, ","))
+		addRow(table, r.Rule, r.Kind, r.Mode, r.Nodes, r.New, strings.Join(first, ","))
 	}
 	return table
 }
@@ -144,7 +144,7 @@ func excerpts(c impact.SettingChange) (now, planned string) {
 		if short := policy.Shortened(text, longestSetting); short != text {
 			text = short + "..."
 		}
-		return orNone(begun + text)
+		return orDash(begun + text)
 	}
 	return excerpt(c.Now), excerpt(c.Planned)
 }

@@ -66,14 +66,14 @@ func (i ExplainedInventory) state() string {
 	if i.Problem != "" {
 		parts = append(parts, "wrong about this Node: "+i.Problem)
 	}
-	return orNone(strings.Join(parts, "; "))
+	return orDash(strings.Join(parts, "; "))
 }
 
 // inventoryTable has the age of the facts: since when a source last said what is in force.
 func inventoryTable(all []ExplainedInventory, now time.Time) *metav1.Table {
 	table := tableOf("Inventory", "Age of facts", "In force", "Since", "Nodes", "State")
 	for _, explained := range all {
-		add(table, explained.Source, age(explained.Confirmed, now), orNone(explained.InForce), age(explained.Applied, now), explained.Nodes, explained.state())
+		addRow(table, explained.Source, span(explained.Confirmed, now), orDash(explained.InForce), span(explained.Applied, now), explained.Nodes, explained.state())
 	}
 	return table
 }

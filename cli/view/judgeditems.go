@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/cli/nodestate"
 )
 
-// note returns why an item is kept or not or, if that may be an error, what to do.
-func note(i impact.JudgedItem) string {
+// keptReason returns why an item is kept or not or, if that may be an error, what to do.
+func keptReason(i impact.JudgedItem) string {
 	subject := "it"
 	if len(i.Managers) > 1 {
 		subject = "them"
@@ -27,7 +27,7 @@ func note(i impact.JudgedItem) string {
 func keptTable(all []impact.JudgedItem) *metav1.Table {
 	table := tableOf("Kept", "Key", "Set by", "Nodes", "Example", "Why", "+Such as")
 	for _, item := range all {
-		add(table, nodestate.KindOf(item.Keys[0]), item.Name(), orNone(strings.Join(item.Managers, ",")), item.Nodes, item.Example+" on "+item.First[0], note(item), strings.Join(item.First, ","))
+		addRow(table, nodestate.KindOf(item.Keys[0]), item.Name(), orDash(strings.Join(item.Managers, ",")), item.Nodes, item.Example+" on "+item.First[0], keptReason(item), strings.Join(item.First, ","))
 	}
 	return table
 }
@@ -35,7 +35,7 @@ func keptTable(all []impact.JudgedItem) *metav1.Table {
 func notKeptTable(all []impact.JudgedItem) *metav1.Table {
 	table := tableOf("Not kept", "Key", "Nodes", "Why", "+Such as")
 	for _, item := range all {
-		add(table, nodestate.KindOf(item.Keys[0]), item.Name(), item.Nodes, item.Reason, strings.Join(item.First, ","))
+		addRow(table, nodestate.KindOf(item.Keys[0]), item.Name(), item.Nodes, item.Reason, strings.Join(item.First, ","))
 	}
 	return table
 }

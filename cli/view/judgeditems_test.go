@@ -24,9 +24,9 @@ func TestTheSumOfWhatIsKeptNamesWhoSetWhatNoOperatorDid(t *testing.T) {
 }
 
 func TestWhatNoOperatorSetIsListedWithWhatToDo(t *testing.T) {
-	assert.Equal(t, "labels.keep has *", note(impact.JudgedItem{Reason: "labels.keep has *", Managers: []string{"kubectl"}}))
+	assert.Equal(t, "labels.keep has *", keptReason(impact.JudgedItem{Reason: "labels.keep has *", Managers: []string{"kubectl"}}))
 	assert.Equal(t, "kept, though only vendor-agent set it: add it to ignoreManagers, or keep it",
-		note(impact.JudgedItem{Reason: "labels.keep has *", Unexpected: true, Managers: []string{"vendor-agent"}}))
+		keptReason(impact.JudgedItem{Reason: "labels.keep has *", Unexpected: true, Managers: []string{"vendor-agent"}}))
 	assert.Equal(t, "kept, though only other-agent and vendor-agent set it: add them to ignoreManagers, or keep it",
-		note(impact.JudgedItem{Reason: "labels.keep has *", Unexpected: true, Managers: []string{"other-agent", "vendor-agent"}}))
+		keptReason(impact.JudgedItem{Reason: "labels.keep has *", Unexpected: true, Managers: []string{"other-agent", "vendor-agent"}}))
 }

@@ -22,7 +22,7 @@ type Migration struct{ *impact.Migration }
 func (m Migrations) Document(now time.Time) Document {
 	var d Document
 	if len(m.Migrations) == 0 {
-		d.add("Migrations", "none in the policy")
+		d.addFact("Migrations", "none in the policy")
 	}
 	for _, item := range m.Migrations {
 		doc := Migration{item}.Document(now)
@@ -34,43 +34,43 @@ func (m Migrations) Document(now time.Time) Document {
 // Document returns one of them as text.
 func (m Migration) Document(time.Time) Document {
 	var d Document
-	d.add("Migration", m.From+" to "+m.To)
-	d.add("Phase", cmp.Or(string(m.Phase), "not in the policy"))
+	d.addFact("Migration", m.From+" to "+m.To)
+	d.addFact("Phase", cmp.Or(string(m.Phase), "not in the policy"))
 	for _, problem := range m.Problems {
-		d.add("Problem", problem)
+		d.addFact("Problem", problem)
 	}
 	for _, note := range m.Notes {
-		d.add("Note", note)
+		d.addFact("Note", note)
 	}
-	if m.In(policy.MigrationForeign) > 0 {
-		d.add("Note", "another component sets "+m.From+" on some Nodes again when they register, such as the kubelet with --node-labels. It stays there.")
+	if m.CountIn(policy.MigrationForeign) > 0 {
+		d.addFact("Note", "another component sets "+m.From+" on some Nodes again when they register, such as the kubelet with --node-labels. It stays there.")
 	}
 	for _, reference := range m.Named {
 		if !reference.Selects {
-			d.add("Named by policy", reference.Field)
+			d.addFact("Named by policy", reference.Field)
 		}
 	}
-	d.add("Next", m.Next())
+	d.addFact("Next", m.Next())
 	nodes, uses := tableOf("State", "Old", "New", "Nodes", "Such as"), tableOf("Selects on "+m.From, "By", "Objects", "Such as")
 	for _, group := range m.Groups {
-		add(nodes, meaning(group.State), cmp.Or(group.Old, "any"), cmp.Or(group.New, "any"), group.Nodes, group.First)
+		addRow(nodes, migrationStateText(group.State), cmp.Or(group.Old, "any"), cmp.Or(group.New, "any"), group.Nodes, group.First)
 	}
 	for _, use := range m.Selecting {
-		add(uses, use.Kind, string(use.Field), use.Count, use.First)
+		addRow(uses, use.Kind, string(use.Field), use.Count, use.First)
 	}
 	for _, reference := range m.Named {
 		if reference.Selects {
-			add(uses, "policy", reference.Field, 1, "")
+			addRow(uses, "policy", reference.Field, 1, "")
 		}
 	}
 	for _, kind := range m.Unread {
-		add(uses, kind, "not known: you may not list it", noValue, "")
+		addRow(uses, kind, "not known: you may not list it", noValue, "")
 	}
 	d.Tables = append(d.Tables, nodes, uses)
 	return d
 }
 
-func meaning(state policy.MigrationState) string {
+func migrationStateText(state policy.MigrationState) string {
 	switch state {
 	case policy.MigrationWaits:
 		return "old key only"
@@ -91,8 +91,8 @@ func meaning(state policy.MigrationState) string {
 func MigrationCounts(m *impact.Migration) string {
 	var counts []string
 	for _, state := range policy.MigrationStates() {
-		if count := m.In(state); count > 0 {
-			name, _, _ := strings.Cut(meaning(state), ":")
+		if count := m.CountIn(state); count > 0 {
+			name, _, _ := strings.Cut(migrationStateText(state), ":")
 			counts = append(counts, fmt.Sprintf("%s %d", name, count))
 		}
 	}

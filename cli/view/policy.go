@@ -34,14 +34,14 @@ func oneLine(text string) string {
 }
 
 // Replacement returns what is in force where the NodePolicy does not count.
-func Replacement(in nodepolicy.InForce) string {
+func Replacement(inForce nodepolicy.InForce) string {
 	switch {
-	case in.Spoiled:
+	case inForce.Spoiled:
 		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedName + ")"
-	case in.Copy == "":
+	case inForce.Copy == "":
 		return "none was accepted before, so the default policy is in force"
 	}
-	return "what was accepted last stays in force (key " + in.Copy + " of ConfigMap " + store.AcceptedName + ")"
+	return "what was accepted last stays in force (key " + inForce.Copy + " of ConfigMap " + store.AcceptedName + ")"
 }
 
 // maxBehind is how many Pods are named that have not read the policy.
@@ -65,21 +65,21 @@ func RulesNamed(hash string) string {
 }
 
 // HeldSentence says what rules that are held do meanwhile, and until when.
-func HeldSentence(hash, deadline string) string {
+func HeldSentence(hash, until string) string {
 	if hash == policy.NoRules {
-		return "the policy has no rules, and the labels of earlier rules stay, " + deadline
+		return "the policy has no rules, and the labels of earlier rules stay, " + until
 	}
-	return "the rules " + hash + " only add labels, " + deadline
+	return "the rules " + hash + " only add labels, " + until
 }
 
 // HeldUntil says until when rules of the policy that are not in force only add labels. An operator has accepted the rules of that hash last.
-func HeldUntil(in nodepolicy.InForce, accepted string) string {
-	rules := in.Policy.RulesHash()
-	switch held := in.Status.Held; {
-	case in.Policy.AcceptsRules(), accepted == rules:
+func HeldUntil(inForce nodepolicy.InForce, accepted string) string {
+	rules := inForce.Policy.RulesHash()
+	switch held := inForce.Status.Held; {
+	case inForce.Policy.AcceptsRules(), accepted == rules:
 		return "until capture carries out that they were accepted, within a minute"
 	case held != nil && held.Rules == rules:
-		for _, m := range in.Policy.Migrations() {
+		for _, m := range inForce.Policy.Migrations() {
 			if m.Phase == policy.MigrateNew {
 				return "until nodekeep migrate new " + m.From + "=" + m.To
 			}

@@ -18,17 +18,17 @@ type Pruning struct {
 	Retention time.Duration
 	Now       time.Time
 
-	All       int // records
-	Gone      int // those of deleted Nodes
-	Undecided int // those of them that wait for an operator's decision
-	Ahead     int // those of them whose Nodes went in the future
-	Due       []DueRecord
+	All             int // records
+	Gone            int // those of deleted Nodes
+	Undecided       int // those of them that wait for an operator's decision
+	DeletedInFuture int // those of them whose Nodes were deleted at a time in the future
+	Due             []DueRecord
 }
 
 // DueRecord is a record that is no longer kept.
 type DueRecord struct {
 	Node           string
-	Gone           time.Time // since when its Node is
+	DeletedAt      time.Time // since when its Node is
 	Labels, Taints int
 }
 
@@ -46,16 +46,16 @@ func (p *Pruning) Add(r record.Record) {
 	case r.Quarantined != nil:
 		p.Undecided++
 	case r.DeletedAt.After(p.Now):
-		p.Ahead++
+		p.DeletedInFuture++
 	}
 }
 
 // IsDue reports whether a record is no longer kept, by the same decision as capture's.
 func (p *Pruning) IsDue(r record.Record) bool { return gc.Due(r, p.Retention, p.Now) }
 
-// Oldest puts those first whose Nodes went first, and leaves out what is beyond a number (0: nothing).
-func (p *Pruning) Oldest(limit int) {
-	slices.SortFunc(p.Due, func(a, b DueRecord) int { return cmp.Or(a.Gone.Compare(b.Gone), cmp.Compare(a.Node, b.Node)) })
+// SortAndLimit sorts the due records by when their Nodes were deleted, and leaves out those beyond limit (0: none).
+func (p *Pruning) SortAndLimit(limit int) {
+	slices.SortFunc(p.Due, func(a, b DueRecord) int { return cmp.Or(a.DeletedAt.Compare(b.DeletedAt), cmp.Compare(a.Node, b.Node)) })
 	if limit > 0 {
 		p.Due = p.Due[:min(limit, len(p.Due))]
 	}
@@ -67,20 +67,20 @@ func (p *Pruning) Summary() string {
 	if p.Undecided > 0 {
 		parts = append(parts, fmt.Sprintf("%d stay until an operator decides between two machines (nodekeep accept)", p.Undecided))
 	}
-	if p.Ahead > 0 {
-		parts = append(parts, fmt.Sprintf("%d stay although their Nodes were deleted at a time in the future: the clock here is slow, or another was fast", p.Ahead))
+	if p.DeletedInFuture > 0 {
+		parts = append(parts, fmt.Sprintf("%d stay although their Nodes were deleted at a time in the future: the clock here is slow, or another was fast", p.DeletedInFuture))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// Table lists the records that go, the first of them where there are more than that (0: all).
+// Table lists the records that go, of many only the first ones (0: all).
 func (p *Pruning) Table(first int) *metav1.Table {
 	table := tableOf("Name", "Gone", "Labels", "Taints")
 	for i, due := range p.Due {
 		if first > 0 && i == first {
 			break
 		}
-		add(table, due.Node, age(due.Gone, p.Now), due.Labels, due.Taints)
+		addRow(table, due.Node, span(due.DeletedAt, p.Now), due.Labels, due.Taints)
 	}
 	return table
 }

@@ -26,13 +26,13 @@ func TestPruning(t *testing.T) {
 		r.Node = name
 		p.Add(*r)
 	}
-	p.Oldest(0)
+	p.SortAndLimit(0)
 	assert.Equal(t, []string{"as old", "older", "old", "empty"}, names(p))
 	assert.Equal(t, "8 records, 7 of deleted Nodes, 4 to be removed; 1 stay until an operator decides between two machines (nodekeep accept); "+
 		"1 stay although their Nodes were deleted at a time in the future: the clock here is slow, or another was fast", p.Summary())
 	assert.Len(t, p.Table(3).Rows, 3)
 	assert.Equal(t, []any{"old", "31d", 1, 1}, p.Table(0).Rows[2].Cells)
-	p.Oldest(2)
+	p.SortAndLimit(2)
 	assert.Equal(t, []string{"as old", "older"}, names(p))
 }
 

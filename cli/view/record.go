@@ -52,32 +52,32 @@ func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Rec
 // Document returns the answer as text.
 func (r Record) Document(now time.Time) Document {
 	var d Document
-	d.add("Node", r.Node)
-	d.add("Status", string(r.Status)+", for "+age(r.start, now))
+	d.addFact("Node", r.Node)
+	d.addFact("Status", string(r.Status)+", for "+span(r.start, now))
 	if r.gated {
-		d.add("Gate", "on: something is still to be restored")
+		d.addFact("Gate", "on: something is still to be restored")
 	}
-	d.add("Governance", strings.Join(r.Violations, "; "))
-	d.add("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
-	d.add("Of object", string(r.record.Newest().UID))
-	d.add("Of machine", machineText(r.record.Machine))
+	d.addFact("Governance", strings.Join(r.Violations, "; "))
+	d.addFact("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
+	d.addFact("Of object", string(r.record.Newest().UID))
+	d.addFact("Of machine", machineText(r.record.Machine))
 	d.Tables = append(d.Tables, recordTable("Recorded", r.record))
 	if len(r.record.Derived) > 0 {
 		d.Tables = append(d.Tables, derivedTable(r.record.Derived))
 	}
 	if r.record.Followed != "" {
-		d.add("Followed", "the record of node "+r.record.Followed+": this machine had that name before")
+		d.addFact("Followed", "the record of node "+r.record.Followed+": this machine had that name before")
 	}
 	if old := r.record.Quarantined; old != nil && !r.record.Isolated() {
-		d.add("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept "+r.Node+" --machine old|new")
+		d.addFact("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept "+r.Node+" --machine old|new")
 		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept", *old))
 	} else if old != nil {
-		d.add("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
-		d.add("Of machine before", machineText(old.Machine))
+		d.addFact("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
+		d.addFact("Of machine before", machineText(old.Machine))
 		d.Tables = append(d.Tables, recordTable("Recorded before", *old))
 	}
 	for i, earlier := range slices.Backward(r.record.Earlier) {
-		d.add(fmt.Sprintf("Earlier machine %d", i+1), machineText(earlier.Machine)+", until "+age(earlier.DeletedAt, now)+" ago")
+		d.addFact(fmt.Sprintf("Earlier machine %d", i+1), machineText(earlier.Machine)+", until "+span(earlier.DeletedAt, now)+" ago")
 		d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), earlier))
 	}
 	return d
@@ -106,7 +106,7 @@ func derivedTable(derived map[string]record.Derived) *metav1.Table {
 		if !label.End.IsZero() {
 			end = label.End.UTC().Format(time.RFC3339)
 		}
-		add(table, key, nodestate.Shown(&label.Value), label.Rule, orNone(end))
+		addRow(table, key, nodestate.Shown(&label.Value), label.Rule, orDash(end))
 	}
 	return table
 }
@@ -123,10 +123,10 @@ func machineText(m record.Machine) string {
 
 // Sides are the two that a quarantined record is about.
 type Sides struct {
-	Node     string
-	Old, New Side
-	Accepted store.Side // that an operator has accepted already; empty while nobody has
-	Gone     time.Time
+	Node      string
+	Old, New  Side
+	Accepted  store.Side // that an operator has accepted already; empty while nobody has
+	DeletedAt time.Time
 }
 
 // Side is a machine and its record.
@@ -135,11 +135,11 @@ type Side struct {
 	Items   map[string]string
 }
 
-// SidesOf returns those of a record that is quarantined.
+// SidesOf returns the two sides of a record that is quarantined.
 func SidesOf(entry store.Entry) Sides {
 	r, old := entry.Record, *entry.Record.Quarantined
 	return Sides{
-		Node: r.Node, Accepted: entry.Accepted, Gone: r.DeletedAt,
+		Node: r.Node, Accepted: entry.Accepted, DeletedAt: r.DeletedAt,
 		Old: Side{old.Machine, old.Items()}, New: Side{r.Machine, r.Items()},
 	}
 }
@@ -147,12 +147,12 @@ func SidesOf(entry store.Entry) Sides {
 // Document puts the two next to each other.
 func (s Sides) Document(now time.Time) Document {
 	var d Document
-	d.add("Node", s.Node)
-	if !s.Gone.IsZero() {
-		d.add("Gone", "for "+age(s.Gone, now))
+	d.addFact("Node", s.Node)
+	if !s.DeletedAt.IsZero() {
+		d.addFact("Gone", "for "+span(s.DeletedAt, now))
 	}
-	d.add("Old machine", orNone(machineText(s.Old.Machine)))
-	d.add("New machine", orNone(machineText(s.New.Machine)))
+	d.addFact("Old machine", orDash(machineText(s.Old.Machine)))
+	d.addFact("New machine", orDash(machineText(s.New.Machine)))
 	d.Tables = append(d.Tables, itemsTable("Recorded", []string{"Old", "New"}, s.Old.Items, s.New.Items))
 	return d
 }

@@ -60,7 +60,7 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 
 // howRemoved reports how a Node was removed and when, or that it is still to be.
 func howRemoved(r verify.Removal, now time.Time) string {
-	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, age(r.Time, now), r.Profile)
+	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, span(r.Time, now), r.Profile)
 	if !r.Done {
 		text += " (decided, not known to be done)"
 	}
@@ -71,7 +71,7 @@ func howRemoved(r verify.Removal, now time.Time) string {
 func brakeText(brake verify.Brake, now time.Time) string {
 	text := string(brake.Reason)
 	if brake.End.After(now) {
-		text += " for another " + age(now, brake.End)
+		text += " for another " + span(now, brake.End)
 	}
 	return text + ": " + cmp.Or(brake.Message, brake.Reason.Means())
 }
@@ -96,7 +96,7 @@ func (v Verification) onFailure() string {
 }
 
 // removed shows that this Node, or an earlier one of its name, was removed; empty: none within 24 hours.
-func (v VerifiedNode) removed(now time.Time) string {
+func (v NodeVerification) removed(now time.Time) string {
 	var texts []string
 	for _, removal := range v.Removals {
 		text := howRemoved(removal, now)

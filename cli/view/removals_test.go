@@ -98,7 +98,7 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 	p := statetest.Load(t, removing)
 	shownOf := func(progress verify.Progress) (Verification, Document) {
 		v := VerificationOf(annotated(nodeToVerify(nil, taint), progress), nil, nil, p, noon)
-		return v, VerifiedNode{Node: "a", UID: "U1", Verification: &v}.Document(noon)
+		return v, NodeVerification{Node: "a", UID: "U1", Verification: &v}.Document(noon)
 	}
 	v, shown := shownOf(held(t, p, verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"}))
 	assert.Equal(t, verify.BrakePods, v.RemovalHeld.Reason)
@@ -137,9 +137,9 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 
 func TestARemovedNodeSaysWhenAndByWhat(t *testing.T) {
 	removal := removedBefore("a", 5, true)
-	gone := VerifiedNode{Node: "a", Removals: []verify.Removal{removal}}
+	gone := NodeVerification{Node: "a", Removals: []verify.Removal{removal}}
 	assert.Equal(t, []Fact{{"Node", "a"}, {"State", "the Node is deleted"}, {"Removed", "by nodeClaim 5m ago, profile gpu"}}, gone.Document(noon).Facts)
 	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, statetest.Load(t, removing), noon)
-	reread := VerifiedNode{Node: "a", UID: "U1", Verification: &v, Removals: []verify.Removal{removal}}
+	reread := NodeVerification{Node: "a", UID: "U1", Verification: &v, Removals: []verify.Removal{removal}}
 	assert.Contains(t, reread.Document(noon).Facts, Fact{"Removed", "by nodeClaim 5m ago, profile gpu, an earlier Node of this name"})
 }

@@ -18,25 +18,25 @@ import (
 
 // Rollout takes open Nodes into verification, a few at a time. It is a decision about the state of all Nodes at one time.
 type Rollout struct {
-	Nodes  []RolloutNode // that a profile and the selector of the command select, by name
-	Takers int           // Nodes of the cluster on which ordinary Pods can run
-	Now    time.Time
+	Nodes            []RolloutNode // that a profile and the selector of the command select, by name
+	SchedulableNodes int           // Nodes of the cluster on which ordinary Pods can run
+	Now              time.Time
 }
 
 // RolloutNode is a Node that may be taken.
 type RolloutNode struct {
 	Verification
-	UID       string
-	Round     int
-	Verified  bool // it is open, and passed what the profile asks now
-	Fails     bool // it is closed, and an attempt did not pass
-	Takes     bool // ordinary Pods can run on it
-	Unfit     bool // it cannot be checked now
-	NoExecute bool // its taint would evict Pods
+	UID           string
+	Round         int
+	Verified      bool // it is open, and passed what the profile asks now
+	AttemptFailed bool // it is closed, and an attempt did not pass
+	TakesPods     bool // ordinary Pods can run on it
+	Uncheckable   bool // it cannot be checked now
+	NoExecute     bool // its taint would evict Pods
 }
 
-// Taken is a Node that the command has closed.
-type Taken struct {
+// ClosedNode is a Node that the command has closed.
+type ClosedNode struct {
 	Name, UID string
 	Round     int // how often it was opened before
 }
@@ -45,22 +45,22 @@ type Taken struct {
 func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) Rollout {
 	r := Rollout{Now: now}
 	for _, node := range nodes {
-		verified := verify.NodeOf(node)
-		takes := verify.TakesWorkloads(verified.Ready, node.Spec.Unschedulable, node.Spec.Taints)
+		verifyNode := verify.NodeOf(node)
+		takes := verify.TakesWorkloads(verifyNode.Ready, node.Spec.Unschedulable, node.Spec.Taints)
 		if takes {
-			r.Takers++
+			r.SchedulableNodes++
 		}
 		profile, selected := p.Verify().Match(node.Labels)
 		if !selected || profile.Reports() || !selector.Matches(labels.Set(node.Labels)) { // a Node that is only reported is never closed
 			continue
 		}
-		progress := verify.ParseProgress(verified.Annotation)
+		progress := verify.ParseProgress(verifyNode.Annotation)
 		candidate := RolloutNode{
-			Verification: VerificationOf(node, nil, nil, p, now), UID: verified.UID, Round: progress.Round, Fails: p.Verify().Fails(&verified), Takes: takes,
+			Verification: VerificationOf(node, nil, nil, p, now), UID: verifyNode.UID, Round: progress.Round, AttemptFailed: p.Verify().Fails(&verifyNode), TakesPods: takes,
 			NoExecute: profile.Taint.Effect == corev1.TaintEffectNoExecute,
 		}
 		candidate.Verified = candidate.State == StateVerified && progress.Hash == profile.Hash && node.Labels[p.Verify().Label] == "true"
-		candidate.Unfit = verified.Deleting || !verified.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
+		candidate.Uncheckable = verifyNode.Deleting || !verifyNode.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
 		r.Nodes = append(r.Nodes, candidate)
 	}
 	slices.SortFunc(r.Nodes, func(a, b RolloutNode) int { return cmp.Compare(a.Name, b.Name) })
@@ -77,10 +77,10 @@ func (r Rollout) Limit(maximum intstr.IntOrString) int {
 }
 
 // Due returns the open Nodes that are to be checked, without those that were taken. Nodes whose last check did not pass are the last.
-func (r Rollout) Due(retry bool, taken []Taken) (due []RolloutNode) {
+func (r Rollout) Due(includeVerified bool, taken []ClosedNode) (due []RolloutNode) {
 	for _, node := range r.Nodes {
-		done := slices.ContainsFunc(taken, func(t Taken) bool { return t.UID == node.UID })
-		if !node.Closed() && !node.Unfit && !done && (retry || !node.Verified) {
+		done := slices.ContainsFunc(taken, func(t ClosedNode) bool { return t.UID == node.UID })
+		if !node.Closed() && !node.Uncheckable && !done && (includeVerified || !node.Verified) {
 			due = append(due, node)
 		}
 	}
@@ -105,35 +105,35 @@ type RolloutStep struct {
 	Ended    bool
 }
 
-// Next decides what is next. Never more than most Nodes are closed, and one that takes Pods stays open.
-func (r Rollout) Next(limit int, retry bool, taken []Taken) (step RolloutStep) {
-	by := map[string]RolloutNode{}
-	closed, stays, waits := 0, r.Takers-1, []RolloutNode{}
+// Next decides what is next. Never more than limit Nodes are closed, and one that takes Pods stays open.
+func (r Rollout) Next(limit int, includeVerified bool, taken []ClosedNode) (step RolloutStep) {
+	byUID := map[string]RolloutNode{}
+	closed, closable, waits := 0, r.SchedulableNodes-1, []RolloutNode{}
 	for _, node := range r.Nodes {
-		by[node.UID] = node
+		byUID[node.UID] = node
 		if node.Closed() {
 			closed++
 			waits = append(waits, node)
 		}
 	}
 	for _, t := range taken {
-		now, ok := by[t.UID]
+		current, ok := byUID[t.UID]
 		switch {
 		case !ok: // it was deleted, or no profile selects it any more
-		case now.Closed():
+		case current.Closed():
 			step.InFlight++
-			if now.Fails {
-				step.Stop = cmp.Or(step.Stop, fmt.Sprintf("node/%s did not pass: %s", t.Name, lastText(now.Last, r.Now)))
+			if current.AttemptFailed {
+				step.Stop = cmp.Or(step.Stop, fmt.Sprintf("node/%s did not pass: %s", t.Name, lastText(current.Last, r.Now)))
 			}
-		case now.Round > t.Round && now.Last != nil && now.Last.Result == verify.VerdictPassed:
+		case current.Round > t.Round && current.Last != nil && current.Last.Result == verify.VerdictPassed:
 			step.Verified++
-		case now.Round > t.Round:
-			step.Stop = cmp.Or(step.Stop, fmt.Sprintf("node/%s was opened without passing: %s", t.Name, lastText(now.Last, r.Now)))
+		case current.Round > t.Round:
+			step.Stop = cmp.Or(step.Stop, fmt.Sprintf("node/%s was opened without passing: %s", t.Name, lastText(current.Last, r.Now)))
 		default:
 			step.Stop = cmp.Or(step.Stop, fmt.Sprintf("node/%s was opened without passing: another client removed the taint", t.Name))
 		}
 	}
-	due := r.Due(retry, taken)
+	due := r.Due(includeVerified, taken)
 	if step.Stop != "" {
 		return step
 	}
@@ -142,24 +142,24 @@ func (r Rollout) Next(limit int, retry bool, taken []Taken) (step RolloutStep) {
 		switch {
 		case closed >= limit:
 			continue
-		case node.Takes && stays < 1:
+		case node.TakesPods && closable < 1:
 			last = node.Name
 			continue
-		case node.Takes:
-			stays--
+		case node.TakesPods:
+			closable--
 		}
 		closed++
 		step.Close = append(step.Close, node)
 	}
-	hopeless := !slices.ContainsFunc(waits, func(node RolloutNode) bool { return !node.Fails })
+	allFailed := !slices.ContainsFunc(waits, func(node RolloutNode) bool { return !node.AttemptFailed })
 	switch {
 	case len(step.Close) > 0:
 	case len(due) == 0:
 		step.Ended = step.InFlight == 0
 	case step.InFlight > 0:
-	case last != "" && hopeless:
+	case last != "" && allFailed:
 		step.Stop = fmt.Sprintf("node/%[1]s is the last Node that takes Pods, so it stays open; nodekeep verify run %[1]s checks it all the same", last)
-	case last == "" && hopeless:
+	case last == "" && allFailed:
 		step.Stop = fmt.Sprintf("as many Nodes are closed already as --max lets, and node/%s did not pass: %s", waits[0].Name, lastText(waits[0].Last, r.Now))
 	}
 	if len(waits) > 0 {
@@ -172,19 +172,19 @@ func (r Rollout) Next(limit int, retry bool, taken []Taken) (step RolloutStep) {
 }
 
 // Summary returns the plan in a sentence.
-func (r Rollout) Summary(limit int, retry bool) string {
+func (r Rollout) Summary(limit int, includeVerified bool) string {
 	verified, closed, unfit := 0, 0, []string{}
 	for _, node := range r.Nodes {
 		switch {
 		case node.Closed():
 			closed++
-		case node.Unfit:
+		case node.Uncheckable:
 			unfit = append(unfit, node.Name)
-		case node.Verified && !retry:
+		case node.Verified && !includeVerified:
 			verified++
 		}
 	}
-	parts := []string{fmt.Sprintf("%s, %d to be checked, at most %d closed at one time", Counted(len(r.Nodes), "Node"), len(r.Due(retry, nil)), limit)}
+	parts := []string{fmt.Sprintf("%s, %d to be checked, at most %d closed at one time", Counted(len(r.Nodes), "Node"), len(r.Due(includeVerified, nil)), limit)}
 	if verified > 0 {
 		parts = append(parts, fmt.Sprintf("%d passed these checks before (--again checks them, too)", verified))
 	}
@@ -198,8 +198,8 @@ func (r Rollout) Summary(limit int, retry bool) string {
 }
 
 // Question asks for the whole of it.
-func (r Rollout) Question(retry bool) string {
-	due := r.Due(retry, nil)
+func (r Rollout) Question(includeVerified bool) string {
+	due := r.Due(includeVerified, nil)
 	means := "Pods on these Nodes stay; while a Node is closed, no others are scheduled onto it."
 	if slices.ContainsFunc(due, func(node RolloutNode) bool { return node.NoExecute }) {
 		means = "The effect NoExecute evicts the Pods of Nodes that are closed, but for those that tolerate the taint."
@@ -208,13 +208,13 @@ func (r Rollout) Question(retry bool) string {
 }
 
 // Table lists the Nodes that are to be checked, and of many only the first ones (0: all).
-func (r Rollout) Table(retry bool, first int) *metav1.Table {
+func (r Rollout) Table(includeVerified bool, first int) *metav1.Table {
 	table := tableOf("Name", "State", "Profile", "Last")
-	for i, node := range r.Due(retry, nil) {
+	for i, node := range r.Due(includeVerified, nil) {
 		if first > 0 && i == first {
 			break
 		}
-		add(table, node.Name, string(node.State), node.Profile, orNone(lastText(node.Last, r.Now)))
+		addRow(table, node.Name, string(node.State), node.Profile, orDash(lastText(node.Last, r.Now)))
 	}
 	return table
 }

@@ -115,9 +115,9 @@ func TestARolloutClosesFewNodesAtATimeAndNeverTheLastThatTakesPods(t *testing.T)
 		"the last Node does not wait for one that fails": {nodes: []*corev1.Node{n("a", failing), n("b")}, limit: 2, stop: "node/b is the last Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var taken []Taken
+			var taken []ClosedNode
 			for _, name := range test.taken {
-				taken = append(taken, Taken{Name: name, UID: "u-" + name, Round: 1})
+				taken = append(taken, ClosedNode{Name: name, UID: "u-" + name, Round: 1})
 			}
 			r := RolloutOf(test.nodes, labels.Everything(), p, rolloutNow)
 			step := r.Next(max(1, test.limit), test.repeat, taken)

@@ -26,14 +26,14 @@ func (d *Document) addRulesImpact(i impact.RulesImpact) {
 	if !i.HasRules {
 		return
 	}
-	d.add("Label rules", rulesImpactText(i))
+	d.addFact("Label rules", rulesImpactText(i))
 	if i.Omitted > 0 {
-		d.add("Not listed", fmt.Sprintf("%d more changes of labels by rules", i.Omitted))
+		d.addFact("Not listed", fmt.Sprintf("%d more changes of labels by rules", i.Omitted))
 	}
 	table := tableOf("By rules", "Key", "Now", "Then", "Rule", "Nodes", "+Such as")
 	for _, c := range i.Labels {
 		text := map[impact.RuleChangeKind]string{impact.RuleLeaves: "kept: set by an operator or the kubelet", impact.RuleBlocked: "blocked: a fact is not known"}[c.Kind]
-		add(table, cmp.Or(text, string(c.Kind)), c.Key, nodestate.Shown(c.Now), nodestate.Shown(c.Planned), orNone(c.Rule), c.Nodes, strings.Join(c.First, ","))
+		addRow(table, cmp.Or(text, string(c.Kind)), c.Key, nodestate.Shown(c.Now), nodestate.Shown(c.Planned), orDash(c.Rule), c.Nodes, strings.Join(c.First, ","))
 	}
 	d.Tables = append(d.Tables, table)
 }

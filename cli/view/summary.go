@@ -16,12 +16,12 @@ import (
 
 // Summary is one line about one Node.
 type Summary struct {
-	Name   string             `json:"name"`
-	Status nodestate.Presence `json:"status"`
-	Start  time.Time          `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
-	UID    types.UID          `json:"uid,omitempty"`
-	Labels int                `json:"labels"` // that are recorded
-	Taints int                `json:"taints"`
+	Name        string             `json:"name"`
+	Status      nodestate.Presence `json:"status"`
+	StatusStart time.Time          `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
+	UID         types.UID          `json:"uid,omitempty"`
+	Labels      int                `json:"labels"` // that are recorded
+	Taints      int                `json:"taints"`
 	// Annotations are counted only where the policy keeps any.
 	Annotations int    `json:"annotations,omitempty"`
 	NotShown    int    `json:"notShown"`   // of these, how many the Node does not show
@@ -53,18 +53,18 @@ func SummaryOf(s nodestate.State, in plan.Circumstances) Summary {
 				summary.RuleLabels++
 			}
 		}
-		summary.UID, summary.Start = s.Record.Newest().UID, s.Record.DeletedAt
+		summary.UID, summary.StatusStart = s.Record.Newest().UID, s.Record.DeletedAt
 		if changes := history.Changes(*s.Record); len(changes) > 0 {
 			last := changes[len(changes)-1]
 			summary.LastChange, summary.ChangedBy = last.Time.UTC(), last.Actor
 		}
 	}
 	if s.Node != nil {
-		summary.UID, summary.Start = s.Node.UID, s.Node.CreationTimestamp.UTC()
+		summary.UID, summary.StatusStart = s.Node.UID, s.Node.CreationTimestamp.UTC()
 		summary.Gated = in.Policy.Gate().Present(s.Node.Spec.Taints)
 		summary.Unverified = len(in.Policy.Verify().ClosingTaints(s.Node.Spec.Taints)) > 0
 	}
-	if summary.Reason = left(s, in); summary.Reason != "" {
+	if summary.Reason = pendingWork(s, in); summary.Reason != "" {
 		summary.Current = false
 	}
 	return summary
@@ -72,13 +72,13 @@ func SummaryOf(s nodestate.State, in plan.Circumstances) Summary {
 
 // Equal reports whether two lines say the same but for how long ago it was.
 func (s Summary) Equal(o Summary) bool {
-	times := s.Start.Equal(o.Start) && s.LastChange.Equal(o.LastChange)
-	s.Start, s.LastChange = o.Start, o.LastChange
+	times := s.StatusStart.Equal(o.StatusStart) && s.LastChange.Equal(o.LastChange)
+	s.StatusStart, s.LastChange = o.StatusStart, o.LastChange
 	return times && s == o
 }
 
-// left shows in a few words what is left to do about a Node. It is empty if nothing is.
-func left(s nodestate.State, in plan.Circumstances) string {
+// pendingWork shows in a few words what is left to do about a Node. It is empty if nothing is.
+func pendingWork(s nodestate.State, in plan.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return "record cannot be read"
@@ -89,13 +89,13 @@ func left(s nodestate.State, in plan.Circumstances) string {
 	case s.Node == nil:
 		return ""
 	}
-	switch next, _, _ := s.Settled(in); next.Step {
+	switch next, _, _ := s.Simulate(in); next.Step {
 	case capture.NoStep:
 		return ""
 	case capture.Create:
 		return "not recorded yet"
 	case capture.Complete:
-		return fmt.Sprintf("%d to restore", len(next.By(plan.Record, plan.Correction, plan.Registration)))
+		return fmt.Sprintf("%d to restore", len(next.WithCause(plan.Record, plan.Correction, plan.Registration)))
 	case capture.Lift:
 		return "gate to be lifted"
 	case capture.ApplyRules:
@@ -113,8 +113,8 @@ func left(s nodestate.State, in plan.Circumstances) string {
 	}
 }
 
-// closed reports whether the Node waits behind the gate, or until it is verified.
-func (s Summary) closed() string {
+// gatedText returns in a word whether the Node waits behind the gate, or until it is verified.
+func (s Summary) gatedText() string {
 	if !s.Gated && s.Unverified {
 		return "unverified"
 	}
@@ -127,7 +127,7 @@ type SummaryList struct {
 	Items    []Summary       `json:"items"`
 }
 
-// Names returns those of the Nodes.
+// Names returns the names of the Nodes.
 func (l SummaryList) Names() (names []string) {
 	for _, s := range l.Items {
 		names = append(names, s.Name)
@@ -151,7 +151,7 @@ func (l SummaryList) Table(now time.Time) *metav1.Table {
 		case s.Status == nodestate.Gone, s.Status == nodestate.Forgotten:
 			current = noValue
 		}
-		add(table, s.Name, string(s.Status), age(s.Start, now), s.Labels, s.Taints, s.closed(), age(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, s.RuleLabels, orNone(string(s.UID)))
+		addRow(table, s.Name, string(s.Status), span(s.StatusStart, now), s.Labels, s.Taints, s.gatedText(), span(s.LastChange, now), current, orDash(s.ChangedBy), s.NotShown, s.RuleLabels, orDash(string(s.UID)))
 	}
 	return table
 }

@@ -24,7 +24,7 @@ func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
 	r.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "all"}, "rack": {Absent: true, Rule: "all"}}
 	summary := SummaryOf(statetest.State(statetest.Live(set{"t:NoSchedule": ""}), &r), statetest.Under(policy.Default()))
 	assert.Equal(t, Summary{
-		Name: "n1", Status: nodestate.Present, Start: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1, RuleLabels: 1,
+		Name: "n1", Status: nodestate.Present, StatusStart: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1, RuleLabels: 1,
 		LastChange: now.Add(-time.Minute), ChangedBy: "alice", Current: false, Reason: "change not recorded yet",
 	}, summary)
 }

@@ -23,16 +23,16 @@ type PlannedDeletion struct{ Kind, Name, State string }
 // Document returns the answer as text.
 func (u Uninstall) Document(time.Time) Document {
 	var d Document
-	d.add("Cluster", u.Cluster)
-	d.add("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
-	d.add("Nodes behind a verification taint", firstOf(u.Unverified, ": the verification taint is removed"))
-	d.add("Stays", "the records and the processes in namespace "+u.Namespace)
-	d.add("Stays, too", "NodePolicy default, where there is one, and its CustomResourceDefinition")
+	d.addFact("Cluster", u.Cluster)
+	d.addFact("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
+	d.addFact("Nodes behind a verification taint", firstOf(u.Unverified, ": the verification taint is removed"))
+	d.addFact("Stays", "the records and the processes in namespace "+u.Namespace)
+	d.addFact("Stays, too", "NodePolicy default, where there is one, and its CustomResourceDefinition")
 	if len(u.Leases) > 0 {
-		d.add("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
+		d.addFact("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
 	}
 	if u.Emergency != "" {
-		d.add("Stays as well", u.Emergency)
+		d.addFact("Stays as well", u.Emergency)
 	}
 	d.Tables = []*metav1.Table{objectSteps(u.Objects)}
 	return d
@@ -47,7 +47,7 @@ const PolicyStays = `The CustomResourceDefinition of NodePolicies stays, and Nod
 const namedNodes = 5
 
 // firstOf counts Nodes, names the first, and shows what is done about them.
-func firstOf(nodes []string, done string) string {
+func firstOf(nodes []string, suffix string) string {
 	if len(nodes) == 0 {
 		return "none"
 	}
@@ -55,5 +55,5 @@ func firstOf(nodes []string, done string) string {
 	if len(nodes) > namedNodes {
 		names += ", ..."
 	}
-	return fmt.Sprintf("%d (%s)%s", len(nodes), names, done)
+	return fmt.Sprintf("%d (%s)%s", len(nodes), names, suffix)
 }

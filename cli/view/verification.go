@@ -26,7 +26,7 @@ type Verification struct {
 	// Attempts are those of this round that did not pass, of MaxAttempts until it counts as stuck.
 	Attempts    int `json:"attempts"`
 	MaxAttempts int `json:"maxAttempts,omitempty"`
-	// Cause is why, in a word, and Why is the sentence that the condition and Events have, too; see [verify.Causes].
+	// Cause is why, in a word, and Reason is the sentence that the condition and Events have, too; see [verify.Causes].
 	Cause  verify.Cause `json:"cause"`
 	Reason string       `json:"why"`
 	Due    time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
@@ -34,7 +34,7 @@ type Verification struct {
 	// the next check is due.
 	Next      time.Time `json:"next,omitzero"`
 	OnTimeout string    `json:"onTimeout,omitempty"`
-	// Workers are the worker Pods of the attempt that is on. There may be several: a controller that takes over starts one of its own. So State and Why
+	// Workers are the worker Pods of the attempt that is on. There may be several: a controller that takes over starts one of its own. So State and Reason
 	// are about the first of them, the newest that has not ended.
 	Workers []string `json:"workers,omitempty"`
 	// Passed is what an open Node has passed. It is nil if the Node has not passed, or if that is not known.
@@ -82,17 +82,17 @@ const StateVerified verify.State = "verified"
 func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
 	profiles := p.Verify()
 	v := Verification{Name: node.Name, Created: node.CreationTimestamp.UTC()}
-	verified := verify.NodeOf(node)
-	seen := verify.Observed{Node: &verified, DaemonSets: ready}
+	verifyNode := verify.NodeOf(node)
+	seen := verify.Observed{Node: &verifyNode, DaemonSets: ready}
 	held := profiles.ClosingTaints(node.Spec.Taints)
 	profile, ok := profiles.Match(node.Labels)
-	tried := verify.ParseProgress(verified.Annotation) // what is known, whatever the next step writes
+	tried := verify.ParseProgress(verifyNode.Annotation) // what is known, whatever the next step writes
 	if ok {
 		v.Profile, v.MaxAttempts, v.OnTimeout, v.Mode = profile.Name, profile.MaxAttempts, string(profile.OnTimeout), profile.Mode
 		if profile.OnlyWaits() {
 			v.MaxAttempts = 0
 		}
-		if profiles.MayRemove(&verified) {
+		if profiles.MayRemove(&verifyNode) {
 			v.OnFailure = string(profile.OnFailure)
 		}
 		if ready == nil {
@@ -102,14 +102,14 @@ func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]b
 			}
 		}
 		if len(held) > 0 || profile.Reports() {
-			tried = profile.ProgressOf(&verified)
+			tried = profile.ProgressOf(&verifyNode)
 		}
 	}
 	checked := ok && (len(held) > 0 || profile.Reports())
-	current, old := attemptsOf(workers, func(pod *corev1.Pod) bool { return !checked || tried.Outdated(verify.PodOf(pod), &verified, now) })
+	current, old := attemptsOf(workers, func(pod *corev1.Pod) bool { return !checked || tried.Outdated(verify.PodOf(pod), &verifyNode, now) })
 	if v.Workers = namesOf(current); len(current) > 0 {
 		seen.Pods = []verify.Pod{verify.PodOf(current[0])} // the controller knows which Pods are its own
-		seen.Worker = verify.OwnPod{UID: string(current[0].UID), Attempt: profile.NextAttempt(&verified)}
+		seen.Worker = verify.OwnPod{UID: string(current[0].UID), Attempt: profile.NextAttempt(&verifyNode)}
 	}
 	next := verify.Plan(seen, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
 	v.State, v.Attempts, v.Last = next.State, tried.Attempts, tried.Last
@@ -145,14 +145,14 @@ func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]b
 		case !ok && v.Cause != verify.CauseKeyChanged:
 			v.Reason = next.Diagnosis.String() + "; no profile selects the Node"
 		}
-		v.Passed = passedBy(verified, profile)
+		v.Passed = passedBy(verifyNode, profile)
 		return v
 	}
 	v.Removing, v.RemovalHeld = tried.Removing, tried.RemovalHeld
-	if cause, sentence, ok := verified.Reported(); ok && next.Acts() {
+	if cause, sentence, ok := verifyNode.Reported(); ok && next.Acts() {
 		v.Cause, v.Reason = cause, sentence
 	}
-	starts = starts && v.Cause == next.Diagnosis.Cause // else it waits for what Why names
+	starts = starts && v.Cause == next.Diagnosis.Cause // else it waits for what Reason names
 	if due := tried.Next(profile, now); v.MaxAttempts > 0 && len(v.Workers) == 0 && (starts || !next.Acts() && tried.Tried() && due.After(now)) {
 		v.Next = due.UTC()
 	}
@@ -200,8 +200,8 @@ func (v Verification) Waits() bool {
 // Fails reports whether the Node takes workloads although its last attempt did not pass: its profile only reports.
 func (v Verification) Fails() bool { return v.State == verify.StateFailing }
 
-// Expects reports whether a controller is to act on the Node.
-func (v Verification) Expects() bool { return v.Waits() || v.Fails() }
+// NeedsController reports whether a controller is to act on the Node.
+func (v Verification) NeedsController() bool { return v.Waits() || v.Fails() }
 
 // lastText returns how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {
@@ -215,7 +215,7 @@ func lastText(last *verify.Last, now time.Time) string {
 	if last.Message == verify.ReportedBefore { // it was open all the time
 		result = "no longer checked"
 	}
-	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), age(last.Time, now))
+	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), span(last.Time, now))
 	if last.Check != "" {
 		text += ": check " + last.Check
 	}
@@ -231,7 +231,7 @@ func lastText(last *verify.Last, now time.Time) string {
 	return text
 }
 
-// attempts is "2 of 5"; nothing for an open Node.
+// attempts returns "2 of 5"; nothing for an open Node.
 func (v Verification) attempts() string {
 	if !v.Closed() || v.MaxAttempts == 0 {
 		return ""
@@ -239,7 +239,7 @@ func (v Verification) attempts() string {
 	return fmt.Sprintf("%d of %d", v.Attempts, v.MaxAttempts)
 }
 
-// attemptsInWords is "2 have failed; stuck from 5 on"; nothing for an open Node.
+// attemptsInWords returns "2 have failed; stuck from 5 on"; nothing for an open Node.
 func (v Verification) attemptsInWords() string {
 	if v.attempts() == "" {
 		return ""
@@ -261,7 +261,7 @@ func (v Verification) next(now time.Time) string {
 	case v.Next.IsZero():
 		return ""
 	case v.Next.After(now):
-		return "in " + age(now, v.Next)
+		return "in " + span(now, v.Next)
 	default:
 		return "due"
 	}
@@ -277,9 +277,9 @@ func (v Verification) deadline(now time.Time) string {
 		outcome = "the taint is removed although the Node is not verified"
 	}
 	if v.Due.Before(now) {
-		return "passed " + age(v.Due, now) + " ago; " + outcome
+		return "passed " + span(v.Due, now) + " ago; " + outcome
 	}
-	return "in " + age(now, v.Due) + "; " + outcome
+	return "in " + span(now, v.Due) + "; " + outcome
 }
 
 // VerificationList is where Nodes stand.
@@ -289,7 +289,7 @@ type VerificationList struct {
 	Unproved []impact.Unproved `json:"unproved,omitempty"` // profiles whose checks have not passed yet
 }
 
-// Names returns those of the Nodes.
+// Names returns the names of the Nodes.
 func (l VerificationList) Names() (names []string) {
 	for _, v := range l.Items {
 		names = append(names, v.Name)
@@ -306,17 +306,17 @@ func (l VerificationList) Document(now time.Time) Document {
 	}
 	table := tableOf(columns...)
 	for _, v := range l.Items {
-		cells := []any{v.Name, string(v.State), orNone(v.Profile), age(v.Created, now), v.attempts(), v.check(), v.next(now), orNone(v.Reason), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ","))}
+		cells := []any{v.Name, string(v.State), orDash(v.Profile), span(v.Created, now), v.attempts(), v.check(), v.next(now), orDash(v.Reason), orDash(lastText(v.Last, now)), orDash(strings.Join(v.Taints, ","))}
 		if removals {
 			cells = slices.Insert(cells, 8, any(v.removal(now)))
 		}
-		add(table, cells...)
+		addRow(table, cells...)
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
 
-// VerifiedNode is all that is known about the verification of one Node, which may be deleted.
-type VerifiedNode struct {
+// NodeVerification is all that is known about the verification of one Node, which may be deleted.
+type NodeVerification struct {
 	Node         string        `json:"node"`
 	UID          string        `json:"uid,omitempty"`          // of the Node; empty: there is none
 	Verification *Verification `json:"verification,omitempty"` // nil: there is no such Node
@@ -327,49 +327,49 @@ type VerifiedNode struct {
 }
 
 // Document returns the answer as text.
-func (v VerifiedNode) Document(now time.Time) Document {
+func (v NodeVerification) Document(now time.Time) Document {
 	var d Document
-	d.add("Node", v.Node)
+	d.addFact("Node", v.Node)
 	if verification := v.Verification; verification != nil {
-		d.add("State", string(verification.State))
-		d.add("Why", verification.Reason)
-		d.add("Profile", verification.Profile)
-		d.add("Taint", strings.Join(verification.Taints, ", "))
-		d.add("Age", age(verification.Created, now))
-		d.add("Attempts", verification.attemptsInWords())
-		d.add("Deadline", verification.deadline(now))
-		d.add("Mode", verification.mode())
+		d.addFact("State", string(verification.State))
+		d.addFact("Why", verification.Reason)
+		d.addFact("Profile", verification.Profile)
+		d.addFact("Taint", strings.Join(verification.Taints, ", "))
+		d.addFact("Age", span(verification.Created, now))
+		d.addFact("Attempts", verification.attemptsInWords())
+		d.addFact("Deadline", verification.deadline(now))
+		d.addFact("Mode", verification.mode())
 		if verification.Closed() {
-			d.add("Next attempt", verification.next(now))
+			d.addFact("Next attempt", verification.next(now))
 		} else {
-			d.add("Next check", verification.next(now))
+			d.addFact("Next check", verification.next(now))
 		}
-		d.add("Worker Pod", strings.Join(verification.Workers, ", "))
-		d.add("Last", lastText(verification.Last, now))
-		d.add("Passed", verification.Passed.text())
-		d.add("On failure", verification.onFailure())
-		d.add("Removal", verification.removal(now))
+		d.addFact("Worker Pod", strings.Join(verification.Workers, ", "))
+		d.addFact("Last", lastText(verification.Last, now))
+		d.addFact("Passed", verification.Passed.text())
+		d.addFact("On failure", verification.onFailure())
+		d.addFact("Removal", verification.removal(now))
 	} else {
-		d.add("State", "the Node is deleted")
+		d.addFact("State", "the Node is deleted")
 	}
-	d.add("Removed", v.removed(now))
+	d.addFact("Removed", v.removed(now))
 	if v.Report == nil {
 		return d
 	}
-	d.add("Last report", v.reported(now))
+	d.addFact("Last report", v.reported(now))
 	table := tableOf("Check", "Outcome", "Required", "Reason", "Message", "Took", "+Tries")
 	for _, result := range v.Report.Results {
 		took := (time.Duration(result.Millis) * time.Millisecond).String()
-		add(table, result.Check, string(result.Outcome), yesNo(result.Required), orNone(string(result.Reason)), orNone(result.Message), took, result.Tries)
+		addRow(table, result.Check, string(result.Outcome), yesNo(result.Required), orDash(string(result.Reason)), orDash(result.Message), took, result.Tries)
 	}
 	d.Tables = append(d.Tables, table)
 	return d
 }
 
 // reported shows the attempt of the report.
-func (v VerifiedNode) reported(now time.Time) string {
+func (v NodeVerification) reported(now time.Time) string {
 	r := v.Report
-	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, age(r.Time, now), r.Attempt, r.Profile)
+	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, span(r.Time, now), r.Attempt, r.Profile)
 	if v.UID != "" && r.UID != v.UID {
 		text += ", of an earlier Node of this name"
 	}

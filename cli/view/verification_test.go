@@ -137,7 +137,7 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 }
 
 func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
-	shown := VerifiedNode{Node: "a", Report: &verify.SavedReport{
+	shown := NodeVerification{Node: "a", Report: &verify.SavedReport{
 		Node: "a", UID: "U0", Profile: "rest", Attempt: 2, Time: noon.Add(-time.Hour), Result: verify.VerdictFailed, Check: "dns", Message: "no answer",
 		Results: []verify.Result{{Check: "dns", Outcome: verify.Failed, Required: true, Reason: "Timeout", Message: "no answer", Millis: 1500, Tries: 3}, {Check: "api", Outcome: verify.Passed, Required: true, Millis: 20}},
 	}}
@@ -204,7 +204,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
 	run, err := RunOf(node, nil, p, noon)
 	require.NoError(t, err)
-	assert.Equal(t, "example.com/new:NoExecute", run.Change.By(plan.Derivation).Taints(false)[0].ToString())
+	assert.Equal(t, "example.com/new:NoExecute", run.Change.WithCause(plan.Derivation).Taints(false)[0].ToString())
 	assert.Contains(t, run.Question, "evicts the Pods")
 	run, err = RunOf(nodeToVerify(nil), nil, p, noon)
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), single(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "Attempts begin anew, and worker Pod check-1 is replaced.")
-	assert.Empty(t, run.Change.By(plan.Derivation))
+	assert.Empty(t, run.Change.WithCause(plan.Derivation))
 
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "No attempt has ended yet.")
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
@@ -229,7 +229,7 @@ func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.
 		progress := passed
 		change(&progress)
 		v := VerificationOf(annotated(nodeToVerify(nil), progress), nil, nil, p, noon)
-		for _, fact := range (VerifiedNode{Node: "a", Verification: &v}).Document(noon).Facts {
+		for _, fact := range (NodeVerification{Node: "a", Verification: &v}).Document(noon).Facts {
 			if fact.Name == "Passed" {
 				return fact.Value
 			}
@@ -339,7 +339,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 			assert.Equal(t, row.fails, v.Fails())
 			assert.False(t, v.Waits())
 			assert.Empty(t, NotVerified(row.node, p))
-			facts := VerifiedNode{Verification: &v}.Document(noon).Facts
+			facts := NodeVerification{Verification: &v}.Document(noon).Facts
 			assert.Contains(t, facts, Fact{"Mode", "report: the Node takes workloads whatever its checks say"})
 			if row.next != "" {
 				assert.Contains(t, facts, Fact{"Next check", row.next})
@@ -349,7 +349,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "takes workloads meanwhile, and gets no taint")
-	assert.Empty(t, run.Change.By(plan.Derivation))
+	assert.Empty(t, run.Change.WithCause(plan.Derivation))
 }
 
 func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {

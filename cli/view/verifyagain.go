@@ -13,8 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// Run is how one Node is checked at once.
-type Run struct {
+// CheckPlan is how one Node is checked at once.
+type CheckPlan struct {
 	Change      plan.Plan // of the Node; empty: the controller does all that is needed
 	Question    string    // what it means
 	Done        string    // what was done, and what the controller does next
@@ -22,68 +22,68 @@ type Run struct {
 }
 
 // Writes reports whether the Node is to be changed.
-func (r Run) Writes() bool { return r.Question != "" }
+func (r CheckPlan) Writes() bool { return r.Question != "" }
 
 // RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Workers are the worker Pods on the Node, which
 // are of attempts before then; nil: they are not known.
-func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (Run, error) {
+func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (CheckPlan, error) {
 	profiles := p.Verify()
 	profile, selected := profiles.Match(node.Labels)
 	held := profiles.ClosingTaints(node.Spec.Taints)
 	incomplete := verify.Incomplete(node.Spec.Taints, string(p.Gate()))
 	switch {
 	case node.DeletionTimestamp != nil:
-		return Run{}, fmt.Errorf("nothing was changed: node %q is being deleted", node.Name)
+		return CheckPlan{}, fmt.Errorf("nothing was changed: node %q is being deleted", node.Name)
 	case profiles.Empty():
-		return Run{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
+		return CheckPlan{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
 	case !selected && incomplete != "":
-		return Run{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, which may still change: it has the taint %s", node.Name, incomplete)
+		return CheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, which may still change: it has the taint %s", node.Name, incomplete)
 	case !selected && len(held) > 0:
-		return Run{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, so the controller removes %s without a check", node.Name, listOf(taintItems(held)))
+		return CheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, so the controller removes %s without a check", node.Name, listOf(taintItems(held)))
 	case !selected:
-		return Run{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
+		return CheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
 	case profile.Reports() && len(held) > 0:
-		return Run{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
+		return CheckPlan{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
 	}
-	former, verified := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
-	run := Run{Change: plan.Plan{ByClient: true}, Fingerprint: profile.Taint.ToString()}
+	former, verifyNode := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
+	run := CheckPlan{Change: plan.Plan{ByClient: true}, Fingerprint: profile.Taint.ToString()}
 	var progress verify.Progress
-	var begun string // what this command did
+	var doneText string // what this command did
 	switch {
 	case profile.Reports():
 		run.Fingerprint, run.Question = profile.Name, fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
-		progress, begun = former.Anew(), "it stays open"
+		progress, doneText = former.Anew(), "it stays open"
 		progress.Asked = now.UTC()
 	case len(held) > 0:
 		run.Fingerprint, run.Question = "anew", runAnewQuestion(VerificationOf(node, workers, nil, p, now))
-		progress, begun = former.BeginAnew(now), "attempts begin anew"
+		progress, doneText = former.BeginAnew(now), "attempts begin anew"
 	default:
 		change := CloseFor(node, p, profile, now)
-		run.Change, run.Question, begun = change, runQuestion(node, profile.Taint), "taint "+profile.Taint.ToString()+" added"
+		run.Change, run.Question, doneText = change, runQuestion(node, profile.Taint), "taint "+profile.Taint.ToString()+" added"
 		progress = verify.ParseProgress(change.Values()[record.AnnotationKey(verify.Annotation)])
-		verified.Taints = append(profiles.Opened(verified.Taints), profile.Taint)
-		verified.Labels = withoutKey(verified.Labels, profiles.Label)
+		verifyNode.Taints = append(profiles.Opened(verifyNode.Taints), profile.Taint)
+		verifyNode.Labels = withoutKey(verifyNode.Labels, profiles.Label)
 	}
 	if len(run.Change.Edits) == 0 {
-		run.Change.Edits = noting(progress)
+		run.Change.Edits = progressEdits(progress)
 	}
-	verified.Annotation = progress.String()
-	run.Done = begun + "; " + nextStep(verified, workers, p, now)
+	verifyNode.Annotation = progress.String()
+	run.Done = doneText + "; " + nextStep(verifyNode, workers, p, now)
 	return run, nil
 }
 
 // CloseFor returns the change that has the controller check an open Node as a new one.
 func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) plan.Plan {
 	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().BeginAnew(now), p.Verify().Label
-	edits := append(noting(progress), plan.SetTaints(plan.Derivation, false, profile.Taint)...)
+	edits := append(progressEdits(progress), plan.SetTaints(plan.Derivation, false, profile.Taint)...)
 	if _, labelled := node.Labels[label]; labelled {
 		edits = append(edits, plan.Remove(plan.Correction, label)...)
 	}
 	return plan.Plan{Edits: edits, ByClient: true}
 }
 
-// noting returns the edits that note the progress of verification on the Node.
-func noting(progress verify.Progress) plan.Edits {
+// progressEdits returns the edits that note the progress of verification on the Node.
+func progressEdits(progress verify.Progress) plan.Edits {
 	return plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})
 }
 
@@ -107,8 +107,8 @@ func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time
 	for _, name := range profile.Wait.DaemonSets {
 		seen.DaemonSets[name] = true
 	}
-	_, refused, ok := node.Reported()
-	ok = ok && node.Verified.Reason == string(verify.CauseRefused)
+	_, failure, failed := node.Reported()
+	failed = failed && node.Verified.Reason == string(verify.CauseRefused)
 	var action verify.Action
 	for range 4 { // what it notes and shows comes before the next step
 		action = verify.Plan(seen, p.Verify(), verify.Cluster{Gate: string(p.Gate())}, now)
@@ -119,22 +119,22 @@ func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time
 			node.Verified, node.ShownAt = action.Show, now
 		}
 	}
-	var followUp []string
+	var preconditions []string
 	_, old := attemptsOf(workers, func(*corev1.Pod) bool { return true })
 	switch names := namesOf(old); len(names) {
 	case 0:
 	case 1:
-		followUp = append(followUp, "worker Pod "+names[0]+", of an attempt before, is deleted")
+		preconditions = append(preconditions, "worker Pod "+names[0]+", of an attempt before, is deleted")
 	default:
-		followUp = append(followUp, "worker Pods "+strings.Join(names, ", ")+", of attempts before, are deleted")
+		preconditions = append(preconditions, "worker Pods "+strings.Join(names, ", ")+", of attempts before, are deleted")
 	}
 	if len(profile.Wait.DaemonSets) > 0 {
-		followUp = append(followUp, "the DaemonSets that profile "+profile.Name+" waits for are Ready on the Node")
+		preconditions = append(preconditions, "the DaemonSets that profile "+profile.Name+" waits for are Ready on the Node")
 	}
 	moment := " now"
 	switch {
-	case len(followUp) > 0:
-		moment = " once " + strings.Join(followUp, ", and ")
+	case len(preconditions) > 0:
+		moment = " once " + strings.Join(preconditions, ", and ")
 	case workers == nil:
 		moment = ""
 	}
@@ -145,8 +145,8 @@ func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time
 	case verify.DoOpen:
 		next = "the profile has no checks, so the controller opens the Node" + moment
 	}
-	if ok {
-		next += ". Its last step failed: " + refused
+	if failed {
+		next += ". Its last step failed: " + failure
 	}
 	return next
 }
