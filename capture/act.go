@@ -164,7 +164,8 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 		a.Metrics.lag.Observe(lag.Seconds())
 	}
 	if vanished {
-		a.reportVanished(a.node)
+		a.reportVanishedOnce()
+		a.notices.Reset(a.node.UID, RecordVanished)
 	}
 	a.reportWrite(next.Step, prev, entry.Record, a.node)
 	return retry, nil
@@ -212,10 +213,20 @@ func (a *attempt) vanished() bool {
 	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
 }
 
+// reportVanishedOnce reports the lack of the record once, although it may take several tries to write it.
+func (a *attempt) reportVanishedOnce() {
+	if a.notices.First(a.node.UID, RecordVanished) {
+		a.reportVanished(a.node)
+	}
+}
+
 // unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
 // again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
 func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
 	a.reportNearlyFull(*next.Write, a.node)
+	if next.Step == Create && a.vanished() {
+		a.reportVanishedOnce()
+	}
 	waits := a.event == Present && a.Policy().Gate().Present(a.node.Taints) && a.writeErr == nil && !a.ending.Load()
 	switch step := next.Step; {
 	case !waits || step != Create && step != Update && step != Adopt:
@@ -237,7 +248,7 @@ func (a *attempt) readLive(ctx context.Context) (result, error) {
 // read notes the record, or that there is none, and reports that a client took it away.
 func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.hasRecord, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	lost := a.observations.takeLost(a.node.Name) && a.event == Present && a.leading.Load()
+	lost := a.event == Present && a.observations.takeLost(a.node.Name) && a.leading.Load()
 	if a.hasRecord {
 		a.observations.noteRecord(a.node.Name, entry.Record)
 	} else if a.unreadable {

@@ -116,3 +116,24 @@ func TestAnOperatorsWordCountsAlsoWhereTheCountCannotBeRead(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.Equal(t, 30, w.corrected(t, 30))
 }
+
+// A worker that waited for the lock over the turn of a minute has an older time than the count.
+func TestAWorkerThatWaitedKeepsWhatOthersCountedMeanwhile(t *testing.T) {
+	w := newCluster(t, "")
+	r := w.leads()
+	later := w.now().Add(time.Minute)
+	r.state(t, store.Corrected, fmt.Sprintf(`{"%d":1}`, later.Unix()/60))
+	times := []time.Time{w.now(), later}
+	r.brake.Live = func() int { return 100 }
+	r.brake.Now = func() time.Time {
+		now := times[0]
+		times = times[len(times)-1:]
+		return now
+	}
+	allowed, err := r.brake.MayCorrect(t.Context(), "n1", w.now().Add(-brake.FreshFor))
+	require.NoError(t, err)
+	assert.True(t, allowed)
+	state, err := r.configMaps.Get(t.Context(), store.AcceptedName)
+	require.NoError(t, err)
+	assert.Equal(t, 2, brake.CorrectedNodes(state.Data, later))
+}

@@ -51,10 +51,11 @@ type cluster struct {
 // replica is a capture whose worker is the test.
 type replica struct {
 	*Controller
-	cluster *cluster
-	events  *eventrecord.FakeRecorder
-	hook    func(write string) // called before each write arrives
-	deaf    bool               // its watches bring nothing
+	cluster  *cluster
+	events   *eventrecord.FakeRecorder
+	hook     func(write string) // called before each write arrives
+	deaf     bool               // its watches bring nothing
+	dueAsked int                // how often due was called
 	// versionless says that answers to it lack the resourceVersion.
 	versionless bool
 	// sees changes how a record appears to it, in memory or live; refuses is why no record can be written.
@@ -456,5 +457,8 @@ func (r replicaRecords) Put(ctx context.Context, next record.Record, version str
 	return entry, err
 }
 
-// due returns the Nodes of which the replica notes that something is due. It counts as offered for them.
-func (r *replica) due() []string { return r.standby.Late(r.Now().Add(time.Hour)) }
+// due returns the Nodes of which the replica notes that something is due. It counts as offered for them, so each call is an hour later.
+func (r *replica) due() []string {
+	r.dueAsked++
+	return r.standby.Late(r.Now().Add(time.Duration(r.dueAsked) * time.Hour))
+}

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -29,6 +30,22 @@ func itemsOf(t *testing.T, r *replica, outcome itemOutcome) (total float64) {
 		}
 	}
 	return total
+}
+
+func TestWhatIsRefusedIsCountedInASeriesThatWasThereFromTheStart(t *testing.T) {
+	w := newCluster(t, "", node("a", "10", nil))
+	r := w.leads()
+	series := func() int {
+		found := make(chan prometheus.Metric, 100)
+		r.Metrics.items.Collect(found)
+		return len(found)
+	}
+	known, seen := series(), observe.FromNode(node("a", "10", nil))
+	for _, item := range []string{"k", "@a.io/x", "dedicated:NoSchedule"} {
+		r.reportRefused(seen, item, errors.New("no"))
+	}
+	assert.Equal(t, 3, int(itemsOf(t, r, itemRefused)))
+	assert.Equal(t, known, series())
 }
 
 func valueOf(t *testing.T, counter prometheus.Counter) float64 {

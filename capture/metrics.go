@@ -51,8 +51,8 @@ const (
 func itemOutcomes() map[string][]itemOutcome {
 	return map[string][]itemOutcome{
 		labelKind:      {itemRestored, itemRecorded, itemFlapped, itemRefused, ruleSet, ruleRemoved, ruleDrifted, ruleInvalid},
-		taintKind:      {itemRestored, itemRecorded, itemFlapped, ruleSet, ruleRemoved, ruleDrifted},
-		annotationKind: {itemRestored, itemRecorded, itemFlapped},
+		taintKind:      {itemRestored, itemRecorded, itemFlapped, itemRefused, ruleSet, ruleRemoved, ruleDrifted},
+		annotationKind: {itemRestored, itemRecorded, itemFlapped, itemRefused},
 	}
 }
 

@@ -51,6 +51,22 @@ func TestARecordThatCannotBeWrittenKeepsNoGateOn(t *testing.T) {
 	}
 }
 
+func TestThatARecordVanishedIsReportedOnceAlsoWhereItCannotBeWrittenAgain(t *testing.T) {
+	w := newCluster(t, "", node("a", "10", labels{"k": "v"}, given(labels{"k": "v"}), gated))
+	r := w.leader()
+	r.refuses = errors.New("exceeded quota")
+	assert.Contains(t, r.works(), "n1")
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))
+	assert.Contains(t, r.reported(), RecordVanished)
+
+	r.Enqueue("n1")
+	assert.Contains(t, r.works(), "n1")
+	r.refuses = nil
+	r.reconciles()
+	assert.Equal(t, labels{"k": "v"}, w.record().Items())
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))
+}
+
 func TestARecordThatIsNearlyFullIsReportedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels int

@@ -47,12 +47,12 @@ func New(options Options) *Brake { return &Brake{Options: options, held: map[str
 
 // MayCorrect reports whether a Node that was created then may be corrected now, and counts it.
 func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) (allowed bool, err error) {
-	now := b.Now()
-	if now.Sub(created) < FreshFor {
+	if b.Now().Sub(created) < FreshFor {
 		return true, nil
 	}
 	b.looking.Lock()
 	defer b.looking.Unlock()
+	now := b.Now() // the worker may have waited for the lock, and counts of a later minute than its own would be dropped
 	if now.Before(b.heldUntil) {
 		b.setHeld(node, b.heldUntil)
 		return false, nil
