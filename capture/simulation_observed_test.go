@@ -74,7 +74,7 @@ func (log *nodeLog) olderWrite(n *node, began int) bool {
 // maxObjects is how many objects of one name a record knows.
 const maxObjects = 8
 
-// writes notes that a process that had observed a state wrote the record: newer states of the object that led to no write
+// wroteFrom notes that a process that had observed a state wrote the record: newer states of the object that led to no write
 // are not in it.
 func (w *cluster) wroteFrom(n *node) {
 	log := w.logs[n.name]

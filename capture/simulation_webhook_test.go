@@ -66,7 +66,7 @@ func (w *cluster) webhookSteps() []step {
 	}
 }
 
-// records are the records as a replica knows them.
+// replicaRecords are the records as a replica knows them.
 type replicaRecords struct {
 	*cluster
 	*webhookReplica

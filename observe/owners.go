@@ -46,7 +46,7 @@ type Writer struct {
 	Labels []string // keys of labels and annotations, sorted
 	Taints bool
 	Cordon bool
-	// At is when it last changed anything that it owns, in seconds since 1970; 0: not known.
+	// Time is when it last changed anything that it owns, in seconds since 1970; 0: not known.
 	Time int64
 }
 

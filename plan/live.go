@@ -22,7 +22,7 @@ type Circumstances struct {
 	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty. Otherwise it would follow
 	// later, when the other Nodes of that identity are deleted.
 	Ambiguous bool
-	// Follows is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
+	// Predecessor is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
 	Predecessor *record.Record
 	// Devices are those of a Node, as far as rules use them; nil: they are not known.
 	Devices func(node string) observe.Devices
@@ -30,7 +30,7 @@ type Circumstances struct {
 	Features func(node string) observe.Features
 	// Inventory is what sources say of a Node, see [classify.Facts]; nil: nothing is known.
 	Inventory func(*observe.Node) map[string]map[string]string
-	// Reported are the facts of a Node in its CREATE; nil: those that the Node itself has.
+	// CreateFacts are the facts of a Node in its CREATE; nil: those that the Node itself has.
 	CreateFacts *classify.Facts
 	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
 	Overdue bool

@@ -14,12 +14,12 @@ type Derived struct {
 	Rule  string `json:"rule"`
 	// Absent says that the rule removes the label or taint. Then there is no value.
 	Absent bool `json:"absent,omitempty"`
-	// Until is when the label is removed: the rule has become false and holds it until then. Zero while the rule is true.
+	// End is when the label is removed: the rule has become false and holds it until then. Zero while the rule is true.
 	End time.Time `json:"until,omitzero"`
 	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt). The record then has to
 	// forget that an operator set it, and capture removes this mark afterwards.
 	Adopted bool `json:"adopted,omitempty"`
-	// Since is set in the annotation. On this resourceVersion, nodekeep made the PATCH that applied the rule, or that made the item the
+	// Version is set in the annotation. On this resourceVersion, nodekeep made the PATCH that applied the rule, or that made the item the
 	// rule's. For the CREATE it is 0. A value that a client changed after it and set back belongs to the client.
 	Version Version `json:"since,omitempty,string"`
 	// Brought says in the annotation that admission removed the item from the CREATE of the Node, because of the rule. Only an Event uses

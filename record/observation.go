@@ -29,7 +29,7 @@ type Observation struct {
 	// has the version on which nodekeep made that change by a PATCH; 0: in the CREATE. A key is left out if the kubelet may have written
 	// the list, or if another component sets the item.
 	RuleSince map[string]Version
-	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force. These are protected
+	// Unconfirmed are the keys whose stamp the kubelet may have written, while the guard policies are not in force. These are protected
 	// labels, taints, and keys that the record does not know.
 	Unconfirmed map[string]bool
 }

@@ -25,7 +25,7 @@ type Given struct {
 	Value string `json:"value"`
 	// From is the version of the entry that the value is from; 0 if that entry had none. Only a newer entry says more than the Node.
 	From Version `json:"from,omitempty,string"`
-	// Since is the resourceVersion that the PATCH was made on; 0 in the CREATE.
+	// Version is the resourceVersion that the PATCH was made on; 0 in the CREATE.
 	Version Version `json:"since,omitempty,string"`
 	// Owners are the managers that nodekeep restores with the value.
 	Owners Owners `json:"owners,omitempty"`

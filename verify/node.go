@@ -105,7 +105,7 @@ type Observed struct {
 	Control Control
 	// Room is for an open Node that is to be checked again. If it is nil, whether the Node may be closed is not known.
 	Room *Room
-	// Own is the worker Pod that this process created last for the Node, since it observed the taint. No other Pod counts. Its name, account and owner
+	// Worker is the worker Pod that this process created last for the Node, since it observed the taint. No other Pod counts. Its name, account and owner
 	// prove nothing: any client that may create Pods in the namespace can set them. It is empty after a restart.
 	Worker OwnPod
 	// Opened is true after this process observed this Node object without the taint, and then with it.

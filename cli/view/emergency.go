@@ -34,7 +34,7 @@ type Emergency struct {
 	Declared           Declared
 	// Ignored is why the API server gates new Nodes in spite of an emergency. Then the objects that gate are deleted. Empty: it does not.
 	Ignored string
-	// Unasked is why it is not known whether that is so; empty: it is known.
+	// UnknownReason is why it is not known whether that is so; empty: it is known.
 	UnknownReason     string
 	Gated, Unverified []string // names of Nodes
 	Objects           []PlannedDeletion

@@ -46,7 +46,7 @@ type ExplainedReview struct {
 	// CameGated says that the Node in the review has the gate.
 	CameGated bool `json:"cameGated"`
 	Gated     bool `json:"gated"` // once it is stored
-	// Awaits says that an operator must accept a side of the record, and that the gate waits for it.
+	// AwaitsOperator says that an operator must accept a side of the record, and that the gate waits for it.
 	AwaitsOperator bool `json:"awaitsOperator,omitempty"`
 	// Emergency says that one is declared. This is then what would become of the review afterwards.
 	Emergency bool                  `json:"emergency,omitempty"`

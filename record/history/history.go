@@ -256,7 +256,7 @@ func (r *room) takes(change Change) bool {
 	return r.entries >= 0 && r.bytes >= 0
 }
 
-// byRule reports whether a rule changed the Node: the record is as before.
+// unnumbered reports whether a rule changed the Node: the record is as before.
 func (c Change) unnumbered() bool { return c.Number == 0 }
 
 // ofClients returns the entries of a history that can be rolled back to.

@@ -47,7 +47,7 @@ func attackerClient(t testing.TB, address string, connections int) *http.Client 
 	return &http.Client{Transport: transport, Timeout: harness.Settles}
 }
 
-// records are all records but those of Nodes with the prefix, as the API server has them.
+// recordsBut returns all records but those of Nodes with the prefix, as the API server has them.
 func recordsBut(t testing.TB, prefix string) map[string]string {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"})

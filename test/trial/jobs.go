@@ -25,7 +25,7 @@ type Step struct {
 	Code   int      `json:"code,omitempty"`
 	Says   []string `json:"says,omitempty"`
 	Unsaid []string `json:"unsaid,omitempty"`
-	// Until is set where the step waits for something that happens by itself. The command is repeated until all of the above holds.
+	// Repeat is set where the step waits for something that happens by itself. The command is repeated until all of the above holds.
 	Repeat bool `json:"until,omitempty"`
 }
 

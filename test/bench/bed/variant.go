@@ -27,7 +27,7 @@ type Variant struct {
 	Gate     bool // the gate policy is in force
 	Guards   bool // the guard policies are in force
 	Recorded bool // there are records of the Nodes
-	// At is the webhook of nodekeep's that answers; nil is the one that was started last.
+	// Program is the webhook of nodekeep's that answers; nil is the one that was started last.
 	Program *Program
 }
 

@@ -58,7 +58,7 @@ func (r rendered) contains(kind, name string) bool {
 	return slices.ContainsFunc(r, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
 }
 
-// kinds are the names of the objects of a kind.
+// names returns the names of the objects of a kind.
 func (r rendered) names(kind string) (names []string) {
 	for _, object := range r {
 		if object.GetKind() == kind {

@@ -25,7 +25,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// attempt is a row of the table of outcomes.
+// attempted is a row of the table of outcomes.
 type attempted struct {
 	kind, old, updated, by, resource, verb, outcome string
 }
