@@ -264,7 +264,7 @@ func (w *world) visible(node *corev1.Node, needs ...string) error {
 // listed returns what the annotation lists of a Node.
 func listed(node *corev1.Node) (all map[string]struct {
 	Value, Rule string
-	End         time.Time
+	End         time.Time `json:"until"`
 	Absent      bool
 }) {
 	_ = json.Unmarshal([]byte(node.Annotations["nodekeep.dev/labels"]), &all)
