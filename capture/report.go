@@ -255,7 +255,7 @@ func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
 	}
 	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)
 	c.warn(node, RecordNearlyFull,
-		"The record of this Node has %d of the %d bytes that it may have. A larger one is not written: what clients then decide is lost with the Node object. Find out who sets so many labels (nodekeep history %s), or name them in labels.ignore of the policy.",
+		"The record of this Node has %d of the %d bytes that it may have. A larger one is not written: what clients then decide is lost with the Node object. Find out who sets so many labels (nodekeep show %s --history), or name them in labels.ignore of the policy.",
 		bytes, record.MaxBytes, node.Name)
 }
 
@@ -268,7 +268,7 @@ func (c *Controller) reportWrite(step Step, prev, next record.Record, node *obse
 	case Isolate:
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", next.Node)
 		c.warn(node, MachineMismatch,
-			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
+			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept record %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
 			c.Policy().Gate(), next.Node, c.Namespace, store.Name(next.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
 	case Release:
 		c.Logger.Info("quarantine ended; the policy has none any more", "node", next.Node)
@@ -308,7 +308,7 @@ func (c *Controller) reportWrite(step Step, prev, next record.Record, node *obse
 func (c *Controller) reportFollowed(next record.Record, node *observe.Node) {
 	waits := "nothing"
 	if next.Quarantined != nil {
-		waits = keyList(next.Quarantined.Items()) + "; to decide: nodekeep accept " + next.Node + " --machine old (they belong to this machine) or new (they do not)"
+		waits = keyList(next.Quarantined.Items()) + "; to decide: nodekeep accept record " + next.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
 	c.tell(node, MachineChanged,
 		"This machine was Node %s before, and gets its record. Waits for an operator: %s", next.Followed, waits)

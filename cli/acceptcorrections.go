@@ -5,31 +5,35 @@ import (
 	"time"
 
 	"nodekeep.dev/nodekeep/capture/brake"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
 
-// corrections is what an operator names in place of a hash.
-const corrections = "corrections"
+func (o *acceptOptions) correctionsRights(c *session, _ string) (needed []doctor.Right) {
+	for _, verb := range o.verbs("patch", "create") {
+		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedName))
+	}
+	return needed
+}
 
-// acceptCorrections plans to let records correct any number of Nodes for an hour.
-func (c *session) acceptCorrections(ctx context.Context, dryRun bool) (*proposal, error) {
-	state, err := c.GetRulesState(ctx)
-	if err != nil {
-		return nil, err
-	}
-	nodes := 0
-	if state != nil {
-		nodes = brake.CorrectedNodes(state.Data, time.Now())
-	}
-	subject := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
-	if dryRun {
-		return nil, c.printResult("%s Nothing was changed (dry run).", subject)
-	}
-	return &proposal{question: subject + "\nLet them do so on any number of Nodes, for an hour?", apply: func(ctx context.Context) error {
-		if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {
-			return err
+// acceptCorrections lets records correct any number of Nodes for an hour.
+func (o *acceptOptions) acceptCorrections(ctx context.Context, c *session, _ string) error {
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) {
+		state, err := c.GetRulesState(ctx)
+		if err != nil {
+			return nil, err
 		}
-		return c.doneForCapture(ctx, "corrections: accepted for an hour; capture follows within a minute")
-	}}, nil
+		nodes := 0
+		if state != nil {
+			nodes = brake.CorrectedNodes(state.Data, time.Now())
+		}
+		subject := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
+		return &proposal{summary: subject, question: "Let them do so on any number of Nodes, for an hour?", apply: func(ctx context.Context) error {
+			if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {
+				return err
+			}
+			return c.doneForCapture(ctx, "corrections: accepted for an hour; capture follows within a minute")
+		}}, nil
+	})
 }

@@ -69,7 +69,7 @@ func (c *session) awaitControllers(ctx context.Context, patience time.Duration) 
 	if c.inForce.Generation == 0 {
 		return nil
 	}
-	switch behind, err := c.podsBehind(ctx, c.inForce, verifyName); {
+	switch behind, err := c.podsBehind(ctx, c.inForce, verifierName); {
 	case err != nil:
 		c.say("Whether verification controllers have read the policy's generation %d is not known. If not, the Node is checked by the policy of before: %s",
 			c.inForce.Generation, firstLine(err))
@@ -95,7 +95,7 @@ func (c *session) awaitRead(ctx context.Context, behind []string, patience time.
 		}
 		if err == nil { // else it is tried again
 			var remaining []string
-			if remaining, err = c.podsBehind(ctx, current, verifyName); err == nil {
+			if remaining, err = c.podsBehind(ctx, current, verifierName); err == nil {
 				behind = remaining
 			}
 		}
@@ -112,7 +112,7 @@ func (c *session) awaitRead(ctx context.Context, behind []string, patience time.
 
 // sayNoController says that no controller acts on a request.
 func (c *session) sayNoController(ctx context.Context) {
-	c.sayNoLeader(ctx, controller.LeaseName, verifyName, "verification controller", "is checked")
+	c.sayNoLeader(ctx, controller.LeaseName, verifierName, "verification controller", "is checked")
 }
 
 // doneForCapture is [session.printResult] about what capture is to carry out. It says if no capture runs.
@@ -122,8 +122,11 @@ func (c *session) doneForCapture(ctx context.Context, format string, args ...any
 	return err
 }
 
-// captureName is the component of capture's Pods.
-const captureName = "capture"
+// The components of Pods.
+const (
+	captureName  = "capture"
+	verifierName = "verify"
+)
 
 // hasReadyPod reports whether a Pod of a component is known to be Ready. With --leader-elect=false it works without a Lease.
 func (c *session) hasReadyPod(ctx context.Context, component string) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -45,7 +46,8 @@ const (
 // proposal is a change that a command would make, by one state of the cluster.
 type proposal struct {
 	document    view.Document                   // what is shown
-	question    string                          // empty: the command does not ask
+	summary     string                          // what it means, in sentences
+	question    string                          // asked after both
 	fingerprint any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
 	apply       func(ctx context.Context) error // on exactly the state that was read, and the report
 }
@@ -80,18 +82,51 @@ func change(ctx context.Context, read func(context.Context) (*proposal, error), 
 	return errBusy
 }
 
-// change is [change] with the plan's own question.
+// change is [change] with the plan's own question. A dry run shows the plan and ends.
 func (o *options) change(ctx context.Context, c *session, read func(context.Context) (*proposal, error)) error {
-	return change(ctx, read, func(ctx context.Context, p *proposal) error {
-		if p.question == "" || o.yes {
-			return nil
-		}
-		if err := (&output{format: formatTable}).document(c.ErrOut, p.document); err != nil {
+	if o.dryRun {
+		p, err := read(ctx)
+		if err != nil || p == nil {
 			return err
 		}
-		return o.ask(ctx, c, p.question)
+		return o.show(c, c.Out, p)
+	}
+	return change(ctx, read, func(ctx context.Context, p *proposal) error {
+		if o.yes {
+			return nil
+		}
+		if err := o.show(c, c.ErrOut, p); err != nil {
+			return err
+		}
+		question := p.question
+		if p.summary == "" && !p.document.Empty() {
+			question = "\n" + question
+		}
+		return o.ask(ctx, c, question)
 	})
 }
+
+// show writes a plan to w. Of a dry run it says that nothing was changed.
+func (o *options) show(c *session, w io.Writer, p *proposal) error {
+	if err := (&output{format: formatTable}).document(w, p.document); err != nil {
+		return err
+	}
+	if p.summary != "" {
+		if !p.document.Empty() {
+			_, _ = fmt.Fprintln(w) // what is wrong with w, the next line says
+		}
+		if _, err := fmt.Fprintln(w, p.summary); err != nil {
+			return err
+		}
+	}
+	if o.dryRun {
+		c.say(nothingChanged)
+	}
+	return nil
+}
+
+// nothingChanged ends each dry run.
+const nothingChanged = "Nothing was changed (dry run)."
 
 // withoutInterrupt is for a step that changes something: a command that is interrupted waits for it, too.
 func withoutInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -29,17 +29,15 @@ const (
 func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See and explain:"}, &cobra.Group{ID: groupAct, Title: "Undo and change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
-		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newReportCommand, newRollbackCommand,
-		newPolicyCommand, newRulesCommand, newMigrateCommand, newDoctorCommand,
-		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
+		newListCommand, newShowCommand, newExplainCommand, newReportCommand, newDoctorCommand, newCheckCommand,
+		newAcceptCommand, newRollbackCommand, newForgetCommand, newReleaseCommand, newRecheckCommand,
 		newEmergencyCommand, newUninstallCommand,
 	} {
 		command := make(streams)
 		root.AddCommand(command)
 		writeExamples(root.DisplayName(), command)
 	}
-	addVerify(root, streams)
-	root.AddCommand(newOptionsCommand(streams))
+	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}\n" + aboutCommonFlags + "\n\n" + commonFlags() + "\n{{end}}")
 }
 
 // options are the flags that several commands have. A command has those that its ability names.
@@ -48,10 +46,13 @@ type options struct {
 	output
 	policy   policySource
 	yes      bool
+	dryRun   bool
 	offline  bool         // no cluster is asked: decisions depend on flags and files alone
 	validate func() error // checks the command's own flags before anything is read; nil: there is nothing to check
 	// rights are those that the command needs; nil: none but those of its flags.
 	rights func(c *session, args []string) []doctor.Right
+	// uses returns those of the command's abilities that its other flags leave; nil: all.
+	uses func() ability
 }
 
 // task is a long command, whose type embeds [options]. A short one does without a type.
@@ -73,7 +74,7 @@ const (
 	prints                        // -o
 	knowsGate                     // --gate-key
 	decides                       // --policy and --gate-key: what it shows or does depends on the policy
-	asks                          // --yes
+	asks                          // --yes and --dry-run: it changes something
 )
 
 // addTo adds the flags of these abilities.
@@ -89,6 +90,7 @@ func (o *options) addTo(command *cobra.Command, abilities ability) {
 	}
 	if abilities&asks != 0 {
 		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
+		command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would be done")
 	}
 }
 
@@ -128,7 +130,7 @@ func (o *options) command(command *cobra.Command, abilities ability, run func(ct
 		if err := write(command); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" options")
+		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" --help")
 		return err
 	})
 	return command
@@ -161,6 +163,9 @@ func (o *options) begin(ctx context.Context, abilities ability, args []string) (
 	if err := o.policy.validate(); err != nil {
 		return nil, err
 	}
+	if o.uses != nil {
+		abilities = o.uses()
+	}
 	if o.offline {
 		p, err := o.policy.read(ctx, nil)
 		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, in: plan.Circumstances{Policy: p, Now: time.Now()}}, err
@@ -190,20 +195,6 @@ func (o *options) begin(ctx context.Context, abilities ability, args []string) (
 		c.gate, err = o.policy.gate(ctx, c)
 	}
 	return c, err
-}
-
-// newGroupCommand returns a command that only holds others.
-func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Command {
-	command.DisableFlagsInUseLine = true
-	command.Args = cobra.ArbitraryArgs
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return usage(fmt.Errorf("unknown command %q for %q; --help lists what there is", args[0], command.CommandPath()))
-		}
-		return command.Help()
-	}
-	command.AddCommand(below...)
-	return command
 }
 
 // oneArg takes exactly one argument, and checks it.
@@ -264,33 +255,17 @@ func writeExamples(name string, command *cobra.Command) {
 	}
 }
 
-// optionsCommand is the command that shows the flags that all commands have in common.
-const optionsCommand = "options"
-
-const aboutOptions = "These flags work with every operator's command. They are kubectl's, but --namespace is the namespace that nodekeep is\n" +
+const aboutCommonFlags = "These flags work with every operator's command. They are kubectl's, but --namespace is the namespace that nodekeep is\n" +
 	"installed in. The namespace of the kubeconfig's context does not count here."
 
-func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	return &cobra.Command{
-		Use:     optionsCommand,
-		Short:   "The flags that all operator's commands have in common",
-		GroupID: groupSee,
-		Args:    func(command *cobra.Command, args []string) error { return usage(noArgs(command, args)) },
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(streams.Out, aboutOptions, "\n\n", commonFlags())
-			return err
-		},
-	}
-}
-
-// commonFlags returns what `options` prints.
+// commonFlags returns the help of the flags that all commands have in common.
 func commonFlags() string {
-	flags := pflag.NewFlagSet("options", pflag.ContinueOnError)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addTo(flags)
-	return flags.FlagUsages()
+	return strings.TrimRight(flags.FlagUsages(), "\n")
 }
 
-// HideCommonFlags hides the flags that all commands have in common from the help and the documentation of a command. The help of `options` lists
+// HideCommonFlags hides the flags that all commands have in common from the help and the documentation of a command. The help of the program lists
 // them.
 func HideCommonFlags(command *cobra.Command) {
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -298,7 +273,10 @@ func HideCommonFlags(command *cobra.Command) {
 			flag.Hidden = true
 		}
 	})
-	if command.Name() == optionsCommand {
-		command.Long = aboutOptions + "\n\n" + commonFlags()
-	}
+}
+
+// oneOf adds a flag that a shell completes by its values.
+func oneOf(command *cobra.Command, value *string, name, text string, values ...string) {
+	command.Flags().StringVar(value, name, *value, text)
+	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }

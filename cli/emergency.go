@@ -56,7 +56,7 @@ type emergency struct {
 type emergencyOptions struct {
 	*options
 	settle, timeout time.Duration
-	dryRun, end     bool
+	end             bool
 }
 
 const emergencyLong = `Emergency is for a nodekeep that is broken, while Nodes must take workloads. It needs none of the processes, and no
@@ -100,7 +100,6 @@ func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		GroupID: groupAct,
 	}, knowsGate|asks, o)
 	flags := command.Flags()
-	flags.BoolVar(&o.dryRun, "dry-run", false, "only show what would be done")
 	flags.BoolVar(&o.end, "end", false, "end the emergency: nodekeep gates and verifies new Nodes again")
 	flags.DurationVar(&o.settle, "settle", 5*time.Second, "how long no dry run must have been gated (with --end: each must) until every API server is taken to have noticed")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
@@ -150,7 +149,7 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 		if err := text.document(c.Out, document); err != nil {
 			return err
 		}
-		c.say("Nothing was changed (dry run).")
+		c.say(nothingChanged)
 		return nil
 	}
 	if !o.yes {
@@ -467,7 +466,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	if role == nil && binding == nil {
 		return view.Document{}, false, e.printResult("no emergency is declared in namespace %s", e.Namespace)
 	}
-	plan := view.EmergencyEnd{Cluster: e.Config.Host, Namespace: e.Namespace, Check: e.nodekeep("verify run --all")}
+	plan := view.EmergencyEnd{Cluster: e.Config.Host, Namespace: e.Namespace, Check: e.nodekeep("recheck --all")}
 	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		return view.Document{}, false, err
 	}
@@ -545,7 +544,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	}
 	missing, err := e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	ended := view.EndResult{Missing: missing, Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), Undeclared: !e.declared.Holds}
+	ended := view.EndResult{Missing: missing, Check: e.nodekeep("recheck --all"), Doctor: e.nodekeep("doctor"), Undeclared: !e.declared.Holds}
 	switch {
 	case ended.Undeclared:
 	case len(missing.Gate) > 0 && len(missing.Webhook) > 0:

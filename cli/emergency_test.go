@@ -276,7 +276,7 @@ func TestADeclarationThatCannotBeReadIsNoSuccess(t *testing.T) {
 
 func TestTheEndOfAnEmergencyDoesWithoutTheRightToProveIt(t *testing.T) {
 	e, client, _ := emergencyOn(t, gatesNodes()...)
-	for _, right := range (&emergencyOptions{end: true}).rights(e.session, nil) {
+	for _, right := range (&emergencyOptions{options: &options{}, end: true}).rights(e.session, nil) {
 		assert.NotEqual(t, "impersonate", right.Verb)
 	}
 	require.NoError(t, e.createObjects(t.Context()))
@@ -499,7 +499,7 @@ func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
 	require.NoError(t, err)
 	e.in.Policy = p
 	require.NoError(t, e.createObjects(t.Context()))
-	r := verifyRollout{all: true, max: "1"}
+	r := recheckRollout{all: true, max: "1"}
 	require.NoError(t, r.validate())
 	require.Equal(t, intstr.FromInt32(1), r.limit)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

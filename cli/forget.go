@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,87 +13,137 @@ import (
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
-func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o, dryRun := newOptions(streams), false
-	o.rights = func(c *session, args []string) []doctor.Right {
-		if dryRun {
-			return c.nodeAndRecordRights(args[0])
-		}
-		if len(args) > 1 {
-			return append(c.nodeAndRecordRights(args[0]), c.RecordRight("patch", args[0]))
-		}
-		return append(c.nodeAndRecordRights(args[0]), c.RecordRight("delete", args[0]), c.RecordsRight("create")) // a Node that registers meanwhile gets its record back
-	}
-	command := o.changing(&cobra.Command{
-		Use:   "forget NODE [KEY...] [flags]",
-		Short: "Forget the record of a Node, or some of it",
-		Long: `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node. Without
+// forgetOptions are the flags of `forget`.
+type forgetOptions struct {
+	*options
+	olderThan string
+	retention time.Duration // as olderThan says
+	limit     int
+}
+
+const forgetLong = `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node. Without
 keys, it removes the whole record.
 
 A key that a live Node shows is refused: capture would record it again at once. The command that is printed removes it
 from the Node, and nodekeep forgets it with that. Recorded values that the Node does not show can be forgotten while
-the Node lives. A record that cannot be read is removed as a whole. If the Node is live, capture writes it anew.`,
-		Example: `
-			# What would be forgotten
-			nodekeep forget worker-2 --dry-run
+the Node lives. A record that cannot be read is removed as a whole. If the Node is live, capture writes it anew.
 
-			# The whole record of a Node that is deleted
-			nodekeep forget worker-2 --yes
+With --older-than it removes the records of all Nodes that were deleted longer ago. It also removes records that hold
+nothing any more, two minutes after their Node was deleted. Capture does this by itself once the policy's retention is
+over, by the same decision. Records of live Nodes stay, and so do those that wait for a decision between two machines.
+Each record is removed only as it was read. Right before, the API server must have said that there is no such Node. If
+the Node registers in that very moment, its record is put back. The first error ends it.`
 
-			# A label and a taint of it
-			nodekeep forget worker-2 dedicated tenant:NoSchedule --yes`,
-		GroupID: groupAct,
-		Args: func(command *cobra.Command, args []string) error {
-			return oneNode(command, args[:min(1, len(args))])
-		},
+const forgetExamples = `
+	# What would be forgotten
+	nodekeep forget worker-2 --dry-run
+
+	# The whole record of a Node that is deleted
+	nodekeep forget worker-2 --yes
+
+	# A label and a taint of it
+	nodekeep forget worker-2 dedicated tenant:NoSchedule --yes
+
+	# The records of Nodes that were deleted 30 days ago or earlier, the oldest 1000 at most
+	nodekeep forget --older-than 720h --at-most 1000 --yes`
+
+func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &forgetOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:               "forget (NODE [KEY...] | --older-than DURATION) [flags]",
+		Short:             "Forget the record of a Node, some of it, or the records of Nodes that were deleted long ago",
+		Long:              forgetLong,
+		Example:           forgetExamples,
+		GroupID:           groupAct,
+		Args:              o.args,
 		ValidArgsFunction: o.complete(nodeNames, recordedItems),
-	}, aboutNode|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
-		state, err := c.GetState(ctx, args[0])
-		if err != nil {
-			return nil, err
-		}
-		if state.Unreadable != nil && state.Entry.Unlisted {
-			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.Namespace, store.RecordLabel)
-		}
-		forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, args[1:])}
-		p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), fingerprint: forgetting.Document(time.Time{})}
-		if err := forgetting.Err(); err != nil {
-			return nil, err
-		}
-		if dryRun {
-			return nil, c.wouldForget(state, forgetting)
-		}
-		if state.Unreadable != nil {
-			c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.Namespace, store.Name(args[0]))
-			p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
-		}
-		p.apply = func(ctx context.Context) error {
-			if err := c.forget(ctx, state, forgetting); err != nil {
-				return err
-			}
-			return c.printResult("%s", forgetting.Done())
-		}
-		return p, nil
-	})
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be forgotten")
+	}, aboutNode|asks, o)
+	flags := command.Flags()
+	flags.StringVar(&o.olderThan, "older-than", "", "how long ago Nodes must have been deleted, such as 720h; 10m at least")
+	flags.IntVar(&o.limit, "at-most", 0, "with --older-than, how many records are removed at most, the oldest first; 0 for all")
 	return command
 }
 
-// wouldForget shows a plan that is not carried out.
-func (c *session) wouldForget(state nodestate.State, plan view.Forgetting) error {
-	shown := plan.Document(c.Now())
-	if state.Unreadable != nil {
-		c.say("%v\nThe record of Node %q would be deleted as it is.", state.Unreadable, state.Name)
-		shown = view.Document{}
+// args takes a Node and items of its record, or nothing with --older-than.
+func (o *forgetOptions) args(command *cobra.Command, args []string) error {
+	switch several := command.Flags().Changed("older-than"); {
+	case several && len(args) > 0:
+		return errors.New("NODE and --older-than exclude each other")
+	case several && o.olderThan == "":
+		return errors.New("--older-than says for how long Nodes must have been deleted, such as 720h")
+	case several:
+		return nil
+	case command.Flags().Changed("at-most"):
+		return errors.New("--at-most goes with --older-than")
 	}
-	if err := (&output{format: formatTable}).document(c.Out, shown); err != nil {
-		return err
+	return oneNode(command, args[:min(1, len(args))])
+}
+
+func (o *forgetOptions) validate() error {
+	if o.olderThan == "" {
+		return nil
 	}
-	c.say("Nothing was changed (dry run).")
+	var wrong string
+	o.retention, wrong = policy.ParseRetention(o.olderThan)
+	switch {
+	case wrong != "":
+		return fmt.Errorf("--older-than %q: %s", o.olderThan, wrong)
+	case o.retention == 0:
+		return errors.New("--older-than 0 keeps all records for ever: there is nothing to remove")
+	case o.limit < 0:
+		return fmt.Errorf("--at-most %d: must not be negative", o.limit)
+	}
 	return nil
+}
+
+func (o *forgetOptions) rights(c *session, args []string) []doctor.Right {
+	switch {
+	case len(args) == 0:
+		return o.oldRights(c)
+	case o.dryRun:
+		return c.nodeAndRecordRights(args[0])
+	case len(args) > 1:
+		return append(c.nodeAndRecordRights(args[0]), c.RecordRight("patch", args[0]))
+	}
+	return append(c.nodeAndRecordRights(args[0]), c.RecordRight("delete", args[0]), c.RecordsRight("create")) // a Node that registers meanwhile gets its record back
+}
+
+func (o *forgetOptions) run(ctx context.Context, c *session, args []string) error {
+	if len(args) == 0 {
+		return o.forgetOld(ctx, c)
+	}
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.forgetPlan(ctx, args[0], args[1:]) })
+}
+
+// forgetPlan plans to forget some items of a record, or the whole one.
+func (c *session) forgetPlan(ctx context.Context, node string, items []string) (*proposal, error) {
+	state, err := c.GetState(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	if state.Unreadable != nil && state.Entry.Unlisted {
+		return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(node), c.Namespace, store.RecordLabel)
+	}
+	forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, items)}
+	if err := forgetting.Err(); err != nil {
+		return nil, err
+	}
+	p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("Forget this of Node %q?", node), fingerprint: forgetting.Document(time.Time{})}
+	if state.Unreadable != nil {
+		p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", node)
+		p.summary = fmt.Sprintf("%v\nThe record of Node %q is to be deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, node, c.Namespace, store.Name(node))
+	}
+	p.apply = func(ctx context.Context) error {
+		if err := c.forget(ctx, state, forgetting); err != nil {
+			return err
+		}
+		return c.printResult("%s", forgetting.Done())
+	}
+	return p, nil
 }
 
 // forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers
@@ -115,106 +166,4 @@ func (c *session) forget(ctx context.Context, state nodestate.State, plan view.F
 		return fmt.Errorf("delete record of node %q: %w", state.Name, store.ErrConflict)
 	}
 	return err
-}
-
-func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.rights = func(c *session, args []string) []doctor.Right {
-		return append(c.nodeAndRecordRights(args[0]), c.RecordsRight("create"), c.RecordRight("patch", args[0]))
-	}
-	return o.changing(&cobra.Command{
-		Use:   "remember NODE [flags]",
-		Short: "Record now what a Node shows",
-		Long: `Remember writes what a live Node shows into its record, at once and without capture. Use it before the Node is
-deleted while capture is down, say. It records what capture would. What the Node shows counts. What was removed from
-this Node object is forgotten. What a new object lacks stays recorded. The Node itself is not changed: capture restores
-what it lacks.
-
-It does not ask: capture does the same by itself, sooner or later.`,
-		Example: `
-			# A Node that is about to be deleted, while capture is down
-			nodekeep remember worker-1`,
-		GroupID: groupAct,
-	}, aboutNode|decides, func(ctx context.Context, c *session, args []string) (*proposal, error) {
-		state, err := c.GetState(ctx, args[0])
-		switch {
-		case err != nil:
-			return nil, err
-		case state.Node == nil:
-			return nil, fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
-		case state.Unreadable != nil:
-			return nil, c.RequireRecord(state)
-		}
-		return &proposal{apply: func(ctx context.Context) error {
-			next := state.NextRecord(c.in)
-			if next != nil {
-				if err := c.put(ctx, *next, state.Entry.Version); err != nil {
-					return err
-				}
-			}
-			return c.printResult("%s", view.Remembered(state, next))
-		}}, nil
-	})
-}
-
-func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.rights = func(c *session, args []string) []doctor.Right {
-		return []doctor.Right{c.RecordRight("get", args[0]), c.RecordRight("patch", args[0])}
-	}
-	var machine string
-	command := o.changing(&cobra.Command{
-		Use:   "accept NODE --machine old|new [flags]",
-		Short: "Decide between two machines that have had one name",
-		Long: `Accept decides about a record that is quarantined. Under machine.onMismatch: quarantine, another machine has
-registered under the name of a Node. It gets nothing from the record, and keeps the gate until an operator decides.
-
-Under machine.follow: true, labels that no kubelet may set wait in the same way. They wait when a machine registers
-under a new name.
-
-  --machine old   the record belongs to the machine that has the name now: it is restored there
-  --machine new   it does not: the record is deleted, and a new one is written from the Node of the new machine
-
-Both sides are shown first. The decision is written on the record, and capture carries it out.`,
-		Example: `
-			# The board was replaced, the Node is the same
-			nodekeep accept worker-3 --machine old --yes`,
-		GroupID: groupAct,
-	}, aboutNode|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
-		name, side := args[0], store.Side(machine)
-		state, err := c.ReadRecord(ctx, nodestate.State{Name: name})
-		if err == nil {
-			err = c.RequireRecord(state)
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case state.Record.Quarantined == nil:
-			return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
-		case state.Entry.Accepted == side:
-			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
-		}
-		sides := view.SidesOf(state.Entry)
-		return &proposal{document: sides.Document(c.Now()), question: "\n" + sides.Question(side), fingerprint: sides, apply: func(ctx context.Context) error {
-			if err := c.failedWrite(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
-				return err
-			}
-			return c.doneForCapture(ctx, "node/%s: machine %q accepted", name, side)
-		}}, nil
-	})
-	sides := []string{string(store.OldMachine), string(store.NewMachine)}
-	oneOf(command, &machine, "machine", "whose record is right: old or new", sides...)
-	o.validate = func() error {
-		if machine != sides[0] && machine != sides[1] {
-			return fmt.Errorf("--machine %q: must be %s or %s", machine, sides[0], sides[1])
-		}
-		return nil
-	}
-	return command
-}
-
-// oneOf adds a flag that a shell completes by its values.
-func oneOf(command *cobra.Command, value *string, name, text string, values ...string) {
-	command.Flags().StringVar(value, name, *value, text)
-	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }

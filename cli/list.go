@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,15 +18,35 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
+// What Nodes can wait for, as --waiting names it.
+const (
+	waitingGate         = "gate"
+	waitingVerification = "verification"
+	waitingQuarantine   = "quarantine"
+	waitingStale        = "stale"
+)
+
+func waitingKinds() []string {
+	return []string{waitingGate, waitingVerification, waitingQuarantine, waitingStale}
+}
+
 // listOptions are the flags of `list`.
 type listOptions struct {
 	*options
-	selectorText                string
-	selector                    labels.Selector
-	gone, live, stale, watching bool
+	namespace            checksNamespace
+	waiting              string
+	selectorText         string
+	selector             labels.Selector
+	gone, live, watching bool
+	everyNode            bool
 }
 
-const listLong = `List shows every Node and every record, one line for each name.
+const listLong = `List shows every Node and every record, one line for each name. With --waiting it shows those that wait:
+
+  gate           behind the gate, which keeps workloads off a Node while something is missing that it should carry
+  verification   until they are checked
+  quarantine     for an operator's decision between two machines (nodekeep accept record)
+  stale          for capture: something is left to record or to restore
 
 STATUS is one of these:
 
@@ -34,10 +56,14 @@ STATUS is one of these:
   Unreadable   a record that cannot be used
 
 SINCE is how old the Node is, or how long ago it was deleted. LABELS and TAINTS count what the record has. GATED says
-whether the Node waits behind the gate, or is unverified and waits for its checks (nodekeep verify list). LAST CHANGE
-is when the record last changed. CURRENT says what capture has still to do about the Node, which usually takes it
-moments. With -o wide, CHANGED BY is the client that changed the record last. NOT SHOWN counts recorded values that the
-Node does not show, and RULE LABELS the labels that rules set last.`
+whether the Node waits behind the gate, or is unverified and waits for its checks. LAST CHANGE is when the record last
+changed. CURRENT says what capture has still to do about the Node, which usually takes it moments. With -o wide,
+CHANGED BY is the client that changed the record last. NOT SHOWN counts recorded values that the Node does not show,
+and RULE LABELS the labels that rules set last.
+
+` + waitingGateHelp + `
+
+` + waitingVerificationHelp
 
 const listExamples = `
 	# Everything
@@ -49,8 +75,17 @@ const listExamples = `
 	# Nodes that exist
 	nodekeep list --live
 
+	# Which Nodes wait behind the gate, and what to do about it
+	nodekeep list --waiting gate
+
+	# Which Nodes wait to be checked, with the last results
+	nodekeep list --waiting verification -o wide
+
 	# Nodes of a pool about which something is left to do
-	nodekeep list --stale -l dedicated=ci
+	nodekeep list --waiting stale -l dedicated=ci
+
+	# How many Nodes wait for an operator's decision
+	nodekeep list --waiting quarantine --no-headers | wc -l
 
 	# For scripts
 	nodekeep list -o jsonpath='{range .items[*]}{.name}{"\t"}{.status}{"\n"}{end}'`
@@ -61,41 +96,58 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.task(&cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
-		Short:   "Every Node and every record: what is kept, and whether anything is left to do",
+		Short:   "Every Node and every record; with --waiting, those that wait, for what, and what to do",
 		Long:    listLong,
 		Example: listExamples,
 		GroupID: groupSee,
 	}, prints|decides, o)
 	flags := command.Flags()
+	oneOf(command, &o.waiting, "waiting", "only Nodes that wait, and for what: one of "+strings.Join(waitingKinds(), ", "), waitingKinds()...)
 	flags.StringVarP(&o.selectorText, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
 	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are deleted")
 	flags.BoolVar(&o.live, "live", false, "only Nodes that exist")
-	flags.BoolVar(&o.stale, "stale", false, "only Nodes about which something is left to do")
+	flags.BoolVarP(&o.everyNode, "all", "a", false, "with --waiting verification, also Nodes that are open")
 	flags.BoolVarP(&o.watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
+	o.namespace.addTo(command)
 	return command
 }
 
 func (o *listOptions) validate() (err error) {
-	if o.gone && o.live {
+	ownTable := o.waiting == waitingGate || o.waiting == waitingVerification
+	switch {
+	case o.waiting != "" && !slices.Contains(waitingKinds(), o.waiting):
+		return fmt.Errorf("--waiting %q: must be one of %s", o.waiting, strings.Join(waitingKinds(), ", "))
+	case o.gone && o.live:
 		return errors.New("--gone and --live exclude each other")
+	case ownTable && (o.gone || o.live || o.watching):
+		return fmt.Errorf("--gone, --live and --watch do not go with --waiting %s", o.waiting)
+	case o.everyNode && o.waiting != waitingVerification:
+		return errors.New("--all goes with --waiting " + waitingVerification)
 	}
 	if o.selector, err = labels.Parse(o.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
-	return nil
+	return o.namespace.validate()
 }
 
 func (o *listOptions) rights(c *session, _ []string) []doctor.Right {
-	if o.watching {
+	switch {
+	case o.waiting == waitingVerification:
+		return []doctor.Right{c.NodesRight("list")}
+	case o.watching:
 		return append(c.allNodesRights("list"), c.allNodesRights("watch")...)
 	}
 	return c.allNodesRights("list")
 }
 
 func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
-	lines := &lines{output: &o.output, session: c, emptyText: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: func(state nodestate.State, summary view.Summary) bool {
-		return state.Selected(o.selector) && (!o.gone || summary.Status == nodestate.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
-	}}
+	switch o.waiting {
+	case waitingGate:
+		return o.listGated(ctx, c)
+	case waitingVerification:
+		return o.listUnverified(ctx, c)
+	}
+	lines := &lines{output: &o.output, session: c, emptyText: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: o.wants}
 	seen := 0
 	if o.watching {
 		return c.watch(ctx, lines)
@@ -109,10 +161,26 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 			lines.add(summary)
 		}
 	}
-	if o.stale && seen > 0 && !o.gone && !o.live && o.selectorText == "" {
+	switch unfiltered := seen > 0 && !o.gone && !o.live && o.selectorText == ""; {
+	case unfiltered && o.waiting == waitingStale:
 		lines.emptyText = "Nothing to do: all that is kept of the Nodes is recorded and restored."
+	case unfiltered && o.waiting == waitingQuarantine:
+		lines.emptyText = "Nothing to decide: no Node waits for a decision between two machines."
 	}
 	return lines.end()
+}
+
+// wants reports whether a Node is to be shown.
+func (o *listOptions) wants(state nodestate.State, summary view.Summary) bool {
+	switch {
+	case !state.Selected(o.selector), o.gone && summary.Status != nodestate.Gone, o.live && state.Node == nil:
+		return false
+	case o.waiting == waitingStale:
+		return !summary.Current
+	case o.waiting == waitingQuarantine:
+		return state.Undecided()
+	}
+	return true
 }
 
 // lines prints the lines of a list while it is read, if the format allows that. It cannot for -o json, which is one object.

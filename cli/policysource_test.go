@@ -82,7 +82,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		},
 		"it cannot be used": {
 			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
-			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"false\": must be a string; put it in quotes (and 1 more error, which nodekeep policy check names): " + last + ".\n",
+			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"false\": must be a string; put it in quotes (and 1 more error, which nodekeep check names): " + last + ".\n",
 		},
 		"the API server knows none": {
 			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, false,
@@ -171,7 +171,7 @@ func TestTheErrorsOfAHugeNodePolicyAreOneSentence(t *testing.T) {
 	_, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(out.String(), "\n"))
-	assert.Contains(t, out.String(), "(and 499 more errors, which nodekeep policy check names): none was accepted before")
+	assert.Contains(t, out.String(), "(and 499 more errors, which nodekeep check names): none was accepted before")
 	assert.Less(t, out.Len(), 600)
 }
 

@@ -38,7 +38,7 @@ type reportOptions struct {
 }
 
 const reportLong = `Report adds up what the Nodes, the records and the workloads of the cluster show about labels. Without a section it
-has all of them.
+has all of them but migrations.
 
   summary     Nodes by label and value, capacity by tier, the number of values of labels, changes of the last 30 days
   compliance  which Nodes break which rule of governance
@@ -46,12 +46,17 @@ has all of them.
   usage       which labels Pods, workloads, volumes, classes and the policy select on. A label that nothing selects on
               was not seen in use. That does not say that it is unused: custom resources and programs select, too
   cost        node-hours and core-hours by the value of a label: Nodes that exist now, since their creation. No prices
+  migrations  of each migration in the policy, how many Nodes have the old key, both or the new key, what still selects
+              on the old key, and what is to be done next. With OLD=NEW, what renaming that key is about: values that
+              differ, components that set OLD again, and whether the policy can have this migration
 
 -o html is one page with charts for a browser, without anything from elsewhere; -o csv is for spreadsheets. Tables
-show the first rows; -o json and -o csv have all. Nothing is changed.
+show the first rows; -o json and -o csv have all. Migrations have neither html nor csv. Nothing is changed.
 
 With --exit-code, compliance ends with 1 if a Node breaks a rule, and with 0 if none does. A missing label is no
-violation while the rule that sets it does not know its facts. Report does not read inventories.`
+violation while the rule that sets it does not know its facts. migrations ends with 1 while a Node or a record has an
+old key, or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read
+inventories. Of what selects, it sees Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
 
 const reportExamples = `
 	# Everything, as a page for a browser
@@ -69,6 +74,12 @@ const reportExamples = `
 	# In a pipeline: fail if a Node breaks a rule
 	nodekeep report compliance --exit-code
 
+	# What renaming a label would be about, before the policy has the migration
+	nodekeep report migrations gpu=example.com/gpu
+
+	# Whether all migrations of the policy are finished, for scripts
+	nodekeep report migrations --exit-code
+
 	# Node-hours of the last 30 days
 	nodekeep report cost --tier team --last 720h`
 
@@ -76,33 +87,49 @@ func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &reportOptions{options: newOptions(streams)}
 	o.pages = true
 	command := o.task(&cobra.Command{
-		Use:     "report [summary|compliance|drift|usage|cost] [flags]",
-		Short:   "Labels of all Nodes: counts, violations, drift, use, node-hours",
+		Use:     "report [" + strings.Join(reportSections(), "|") + "] [flags]",
+		Short:   "Labels of all Nodes: counts, violations, drift, use, node-hours, migrations",
 		Long:    reportLong,
 		Example: reportExamples,
 		GroupID: groupSee,
-		Args: func(command *cobra.Command, args []string) error {
-			if o.exitCode && len(args) == 1 && args[0] != report.ComplianceSection {
-				return fmt.Errorf("--exit-code is about the section %s, which %q leaves out", report.ComplianceSection, args[0])
-			}
-			if len(args) > 1 || len(args) == 1 && !slices.Contains(report.Sections(), args[0]) {
-				return fmt.Errorf("%s takes one section at most, of %s, and was given %q", command.CommandPath(), strings.Join(report.Sections(), ", "), args)
-			}
-			return nil
-		},
+		Args:    o.args,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return report.Sections(), cobra.ShellCompDirectiveNoFileComp
+			return reportSections(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}, prints|decides, o)
 	flags := command.Flags()
 	flags.StringVar(&o.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
 	flags.DurationVar(&o.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
-	flags.BoolVar(&o.exitCode, "exit-code", false, "of compliance, exit with 1 if a Node breaks a rule of any mode, and with 0 if none does")
+	flags.BoolVar(&o.exitCode, "exit-code", false, "exit with 1 if a Node breaks a rule of any mode (compliance), or a migration is not finished (migrations)")
 	flags.IntVar(&o.rows, "rows", rowsShown, "show at most so many rows of a table")
 	return command
+}
+
+// reportSections returns what a report can be about.
+func reportSections() []string { return append(report.Sections(), migrationsSection) }
+
+// args takes one section at most, and of migrations one renaming.
+func (o *reportOptions) args(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	about := args[0] == migrationsSection
+	switch {
+	case !slices.Contains(reportSections(), args[0]), len(args) > 1 && !about:
+		return fmt.Errorf("%s takes one section at most, of %s, and was given %q", command.CommandPath(), strings.Join(reportSections(), ", "), args)
+	case o.exitCode && !about && args[0] != report.ComplianceSection:
+		return fmt.Errorf("--exit-code is about the sections %s and %s, and not about %q", report.ComplianceSection, migrationsSection, args[0])
+	case about && (o.format == formatCSV || o.format == formatHTML):
+		return fmt.Errorf("%s has no --output %s", migrationsSection, o.format)
+	case len(args) > 2:
+		return fmt.Errorf("%s %s takes one OLD=NEW at most, and was given %d arguments", command.CommandPath(), migrationsSection, len(args)-1)
+	case len(args) == 2:
+		return checkRenaming(args[1])
+	}
+	return nil
 }
 
 func (o *reportOptions) validate() error {
@@ -119,13 +146,16 @@ func (o *reportOptions) validate() error {
 }
 
 func (o *reportOptions) rights(c *session, args []string) []doctor.Right {
-	if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
+	if len(args) > 0 && slices.Contains([]string{report.ComplianceSection, report.UsageSection, report.CostSection}, args[0]) {
 		return []doctor.Right{c.NodesRight("list")}
 	}
 	return c.allNodesRights("list")
 }
 
 func (o *reportOptions) run(ctx context.Context, c *session, args []string) error {
+	if len(args) > 0 && args[0] == migrationsSection {
+		return o.reportMigrations(ctx, c, args[1:])
+	}
 	o.sections = args
 	if len(args) == 0 {
 		o.sections = report.Sections()

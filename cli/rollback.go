@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,20 +19,10 @@ import (
 // rollbackManager owns the labels that a rollback sets on Nodes, and is named by the history for it.
 const rollbackManager = "nodekeep-rollback"
 
-// The values of --dry-run are kubectl's.
-const (
-	dryRunNone   = "none"
-	dryRunClient = "client"
-	dryRunServer = "server"
-)
-
-func dryRunModes() []string { return []string{dryRunNone, dryRunServer, dryRunClient} }
-
 // rollbackOptions are the flags of `rollback`.
 type rollbackOptions struct {
 	*options
-	to     changeNumber
-	dryRun string
+	to changeNumber
 }
 
 const rollbackLong = `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. With 0, it
@@ -53,7 +41,7 @@ const rollbackExamples = `
 	nodekeep rollback worker-1 --to 1 --yes`
 
 func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &rollbackOptions{options: newOptions(streams), dryRun: dryRunNone}
+	o := &rollbackOptions{options: newOptions(streams)}
 	command := o.task(&cobra.Command{
 		Use:     "rollback NODE --to NUMBER [flags]",
 		Short:   "Put the labels and taints of a Node back to a moment of its history",
@@ -61,22 +49,15 @@ func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Example: rollbackExamples,
 		GroupID: groupAct,
 	}, aboutNode|prints|decides|asks, o)
-	command.Flags().Var(&o.to, "to", "number of the change to go back to, as history shows it")
+	command.Flags().Var(&o.to, "to", "number of the change to go back to, as \"nodekeep show NODE --history\" shows it")
 	_ = command.MarkFlagRequired("to")
-	oneOf(command, &o.dryRun, "dry-run", `"client": only show what would be done; "server": have the API server check it too, and store nothing`, dryRunModes()...)
-	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
 	return command
 }
 
-func (o *rollbackOptions) validate() error {
-	if modes := dryRunModes(); !slices.Contains(modes, o.dryRun) {
-		return fmt.Errorf("--dry-run %q: must be one of %s", o.dryRun, strings.Join(modes, ", "))
-	}
-	return nil
-}
+func (o *rollbackOptions) validate() error { return nil }
 
 func (o *rollbackOptions) rights(c *session, args []string) []doctor.Right {
-	if o.dryRun == dryRunClient {
+	if o.dryRun {
 		return c.nodeAndRecordRights(args[0])
 	}
 	return append(c.nodeAndRecordRights(args[0]), c.NodeRight("patch", args[0]))
@@ -95,17 +76,13 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 		}
 		changes, leftAlone = rollback.Changes()
 		return &proposal{fingerprint: []any{state.Node.UID, rollback}, apply: func(ctx context.Context) error {
-			options := metav1.PatchOptions{FieldManager: rollbackManager}
-			switch {
-			case changes == 0 || o.dryRun == dryRunClient:
+			if changes == 0 || o.dryRun {
 				return nil
-			case o.dryRun == dryRunServer:
-				options.DryRun = []string{metav1.DryRunAll}
 			}
-			return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), options)
+			return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), metav1.PatchOptions{FieldManager: rollbackManager})
 		}}, nil
 	}, func(ctx context.Context, _ *proposal) error {
-		if err := o.write(c, "NodeRollback", view.Rollback{Rollback: rollback}); err != nil || changes == 0 || o.dryRun != dryRunNone {
+		if err := o.write(c, "NodeRollback", view.Rollback{Rollback: rollback}); err != nil || changes == 0 || o.dryRun {
 			return err
 		}
 		return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))
@@ -116,8 +93,9 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 	case changes == 0 && leftAlone == 0:
 		c.say("Node %s is as it was after change %d: nothing is to be done.", args[0], o.to)
 		return nil
-	case o.dryRun != dryRunNone:
-		c.say("%s: %s would be changed; nothing was (dry run).", args[0], view.Counted(changes, "value"))
+	case o.dryRun:
+		c.say("%s: %s would be changed.", args[0], view.Counted(changes, "value"))
+		c.say(nothingChanged)
 	default:
 		c.say("%s: %s changed.", args[0], view.Counted(changes, "value"))
 	}
@@ -138,7 +116,7 @@ func (n *changeNumber) Type() string { return "number" }
 func (n *changeNumber) Set(text string) error {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 0 {
-		return errors.New("must be a number that nodekeep history shows, or 0 for the state before the first change")
+		return errors.New("must be a number that \"nodekeep show NODE --history\" shows, or 0 for the state before the first change")
 	}
 	*n = changeNumber(number)
 	return nil

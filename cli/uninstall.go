@@ -41,7 +41,6 @@ type uninstalling struct {
 type uninstallOptions struct {
 	*options
 	settle, patience, timeout time.Duration
-	dryRun                    bool
 }
 
 const uninstallLong = `Uninstall must run before nodekeep is deleted. Otherwise Nodes stay behind a gate that nothing lifts.
@@ -80,7 +79,6 @@ func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		GroupID: groupAct,
 	}, knowsGate|asks, o)
 	flags := command.Flags()
-	flags.BoolVar(&o.dryRun, "dry-run", false, "only show what would be deleted and changed")
 	flags.DurationVar(&o.settle, "settle", 10*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
 	flags.DurationVar(&o.patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
@@ -122,7 +120,7 @@ func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) erro
 			if err := text.document(c.Out, plan.Document(c.Now())); err != nil {
 				return err
 			}
-			c.say("Nothing was changed (dry run).")
+			c.say(nothingChanged)
 			return nil
 		}
 		if err := text.document(c.ErrOut, plan.Document(c.Now())); err != nil {

@@ -42,7 +42,7 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 			p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 			require.NoError(t, err)
 			e.in.Policy = p
-			plan, err := e.runPlan(t.Context(), verify.Namespace, "a")
+			plan, err := e.recheckPlan(t.Context(), verify.Namespace, "a")
 			require.NoError(t, err)
 			require.NoError(t, plan.apply(t.Context()))
 			assert.Contains(t, out.String(), "attempts begin anew; the controller starts an attempt")

@@ -100,9 +100,9 @@ func heldCondition(s situation) metav1.Condition {
 	case s.held == nil:
 		return metav1.Condition{Type: v1alpha1.Held, Status: metav1.ConditionFalse, Reason: "NothingWaits", Message: "No rule and no migration waits for an operator."}
 	}
-	accept := fmt.Sprintf("spec.accept: %s, or nodekeep policy accept %s", s.held.Rules, s.held.Rules)
+	accept := fmt.Sprintf("spec.accept: %s, or nodekeep accept rules %s", s.held.Rules, s.held.Rules)
 	if s.finishes != "" {
-		accept = fmt.Sprintf("nodekeep migrate new %s, which looks at what selects on the old key", s.finishes)
+		accept = fmt.Sprintf("nodekeep accept migration %s, which looks at what selects on the old key", s.finishes)
 	}
 	return metav1.Condition{
 		Type: v1alpha1.Held, Status: metav1.ConditionTrue, Reason: "AwaitsAcceptance",

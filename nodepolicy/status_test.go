@@ -39,7 +39,7 @@ func TestTheConditionsSayWhatHoldsOfAGeneration(t *testing.T) {
 		"nothing waits":                         {nil, all, v1alpha1.Held, "False", "NothingWaits", "No rule"},
 		"rules wait":                            {func(s *situation) { s.held = &v1alpha1.HeldRules{Rules: "0123456789ab", Nodes: 4} }, all, v1alpha1.Held, "True", "AwaitsAcceptance", "on 4 of 10 Nodes"},
 		"it names how to accept":                {func(s *situation) { s.held = &v1alpha1.HeldRules{Rules: "0123456789ab", Nodes: 4} }, all, v1alpha1.Held, "True", "AwaitsAcceptance", "spec.accept: 0123456789ab"},
-		"a migration waits":                     {func(s *situation) { s.held, s.finishes = &v1alpha1.HeldRules{Rules: "0123456789ab", Nodes: 4}, "a=b" }, all, v1alpha1.Held, "True", "AwaitsAcceptance", "nodekeep migrate new a=b"},
+		"a migration waits":                     {func(s *situation) { s.held, s.finishes = &v1alpha1.HeldRules{Rules: "0123456789ab", Nodes: 4}, "a=b" }, all, v1alpha1.Held, "True", "AwaitsAcceptance", "nodekeep accept migration a=b"},
 		"it is not counted yet what waits":      {func(s *situation) { s.counted = false }, all, v1alpha1.Held, "Unknown", "NotCountedYet", "not known yet"},
 		"nothing is governed":                   {nil, all, v1alpha1.GovernanceEnforced, "False", "NothingGoverned", "no label"},
 		"what is governed is enforced":          {func(s *situation) { s.governs = true }, all, v1alpha1.GovernanceEnforced, "True", "PoliciesInForce", "goes by"},

@@ -16,7 +16,7 @@ type Derived struct {
 	Absent bool `json:"absent,omitempty"`
 	// End is when the label is removed: the rule has become false and holds it until then. Zero while the rule is true.
 	End time.Time `json:"until,omitzero"`
-	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt). The record then has to
+	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep accept adoption). The record then has to
 	// forget that an operator set it, and capture removes this mark afterwards.
 	Adopted bool `json:"adopted,omitempty"`
 	// Version is set in the annotation. On this resourceVersion, nodekeep made the PATCH that applied the rule, or that made the item the

@@ -19,12 +19,12 @@ const AcceptedName = "nodekeep-accepted"
 // Keys of that ConfigMap.
 const (
 	RulesInForce  = "inForce"  // rules that may remove and change labels, by their hash
-	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep policy accept HASH
+	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep accept rules HASH
 
 	RulesWithoutFeatures = "withoutFeatures" // the rules in force, if they were judged while no NodeFeature object could be read
 
 	Corrected           = "corrected"           // on how many Nodes records removed or reverted items in the last hour, by minute
-	CorrectionsAccepted = "correctionsAccepted" // when an operator has accepted that for any number of Nodes, for an hour: nodekeep policy accept corrections
+	CorrectionsAccepted = "correctionsAccepted" // when an operator has accepted that for any number of Nodes, for an hour: nodekeep accept corrections
 
 	AcceptedPolicy = "policy.json" // the manifest of the policy that was accepted last, for a process that finds no NodePolicy which it can use
 	AcceptedBefore = "before.json" // the one before it

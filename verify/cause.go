@@ -90,7 +90,7 @@ func Causes() []Explained {
 	tried := rows(corev1.ConditionFalse, false, StateRetrying, StateStuck, StateFailing)
 	open := rows(corev1.ConditionUnknown, false, StateOpen)
 	passed, released := rows(corev1.ConditionTrue, false, StateOpen), rows(corev1.ConditionFalse, false, StateOpen)
-	const retryHint, checkIt = "nodekeep tries again by itself", "`nodekeep verify run NODE` checks it"
+	const retryHint, checkIt = "nodekeep tries again by itself", "`nodekeep recheck NODE` checks it"
 	return []Explained{
 		waits(CauseOtherTaint, "the taint %s is on the Node", "the component that added it must remove it first"),
 		waits(CauseNotReady, "the Node is not Ready", "`kubectl describe node NODE` shows what its kubelet reports"),
@@ -112,7 +112,7 @@ func Causes() []Explained {
 		checks(CauseWorkerRuns, "the worker Pod runs the checks", "they end within the profile's `timeout`"),
 		checks(CauseAsksKubelet, "the kubelet is asked for the worker's log: %s", "the check fails after the profile's `timeout`"),
 		checks(CauseAsksVerified, "a check failed, and verified Nodes are asked the same", "the attempt counts if they pass"),
-		tried(CauseChecksFailed, "a required check failed: %s", retryHint+"; `nodekeep verify show NODE` has the report"),
+		tried(CauseChecksFailed, "a required check failed: %s", retryHint+"; `nodekeep show NODE --verification` has the report"),
 		{CauseUnconfirmed, []State{StateFailing}, corev1.ConditionUnknown, "a required check failed, and it is not known yet whether the fault is of this Node: %s",
 			retryHint + "; the condition is False once it fails again and other Nodes pass", false},
 		tried(CauseShared, "a check fails on verified Nodes, too: %s", "correct what the check asks for; such attempts do not count"),
@@ -121,13 +121,13 @@ func Causes() []Explained {
 		tried(CauseHung, "the worker did not end in time: %s", "look at the load of the Node, and at its kubelet; "+retryHint),
 		tried(CauseNoReport, "the worker ended without a report: %s", "look for memory pressure or a shutdown of the Node; "+retryHint),
 		tried(CauseBadReport, "the worker's report cannot be used: %s", "worker and controller must be of one version; "+retryHint),
-		tried(CauseWorkerFailed, "the checks did not run to their end: %s", "`nodekeep verify show NODE` has the report; "+retryHint),
+		tried(CauseWorkerFailed, "the checks did not run to their end: %s", "`nodekeep show NODE --verification` has the report; "+retryHint),
 		passed(CauseChecksPassed, "the Node was verified", ""),
 		released(CauseReleased, "the Node was opened without passed checks: %s", checkIt),
 		open(CauseRebooted, "the Node has rebooted, and was not checked again: %s", checkIt),
 		open(CauseTaintRemoved, "the taint was removed before the checks passed", checkIt),
 		open(CauseKeyChanged, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
-		open(CauseRecheck, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
+		open(CauseRecheck, "the Node is to be checked again: %s", "`nodekeep recheck NODE` does it at once"),
 		open(CauseNotVerified, "the Node has not passed its checks", checkIt),
 		open(CauseCheckDue, "the Node takes workloads, and is to be checked: %s", "the controller checks it; `verify.start` limits how many"),
 	}

@@ -453,13 +453,13 @@ func TestProjection(t *testing.T) {
 	node := readyNode()
 	assert.Zero(t, show(node), "never True by default, and nothing before the first attempt")
 	node.Annotation = progressed(profiles, 1, born)
-	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "a required check failed: dns (Error): no answer; nodekeep tries again by itself; `nodekeep verify show n1` has the report"}, show(node))
+	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "a required check failed: dns (Error): no answer; nodekeep tries again by itself; `nodekeep show n1 --verification` has the report"}, show(node))
 	node.Taints, node.Annotation = nil, `{"round":1,"last":{"result":"passed"}}`
 	assert.Equal(t, corev1.ConditionTrue, show(node).Status)
 	node.Taints = readyNode().Taints
 	assert.Equal(t, corev1.ConditionUnknown, show(node).Status, "the taint was added again")
 	node.Taints, node.Annotation = nil, `{"round":2,"last":{"result":"released","message":"late"}}`
-	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "Released", Message: "the Node was opened without passed checks: late; `nodekeep verify run n1` checks it"}, show(node))
+	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "Released", Message: "the Node was opened without passed checks: late; `nodekeep recheck n1` checks it"}, show(node))
 }
 
 func TestFirstAttemptsGoBeforeRetries(t *testing.T) {

@@ -64,7 +64,7 @@ const (
 
 // HeldRules are rules and migrations that wait for an operator.
 type HeldRules struct {
-	// Their hash, which spec.accept and `nodekeep policy accept` take.
+	// Their hash, which spec.accept and `nodekeep accept rules` take.
 	// +required
 	Rules string `json:"rules"`
 	// On how many Nodes they would remove or change labels.

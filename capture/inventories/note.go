@@ -17,7 +17,7 @@ import (
 // is an [InventoryNote].
 const InventoryName = "nodekeep-inventory"
 
-// AcceptedKey returns the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep policy accept
+// AcceptedKey returns the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep accept rules
 // HASH.
 func AcceptedKey(source string) string { return source + ".accepted" }
 

@@ -85,7 +85,7 @@ func (s *Sources) watch(ctx context.Context, source inventory.Source) {
 			} else {
 				retry = firstRetry
 			}
-		} else if err := s.Nodes.Contained("accept inventory", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
+		} else if err := s.Nodes.Contained("accept rules", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("inventory that is held is looked at again", "inventory", source.Name, "error", err)
 		}
 		wait := remaining
@@ -233,7 +233,7 @@ func (s *Sources) reportHeld(source, hash string, change inventory.Change) {
 	s.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
 		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
 	s.Warn(ChangesHeld,
-		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep policy accept %s",
+		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep accept rules %s",
 		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
 

@@ -217,15 +217,15 @@ func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, total int) {
 	}
 	accept := "the same without --dry-run, or spec.accept: " + rules + " in the policy"
 	if renamed > 0 {
-		accept = "nodekeep migrate new, as the Event of the migration says"
+		accept = "nodekeep accept migration, as the Event of the migration says"
 	}
 	r.Warn(ChangesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
+		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep accept rules %s --dry-run. To accept: %s.",
 		changed, total, rules, accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			r.Warn(ChangesHeld,
-				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
+				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep accept migration %s=%s",
 				m.From, m.To, m.From, m.To)
 		}
 	}

@@ -36,8 +36,8 @@ type Closing struct {
 
 // The commands that show why a Node is closed.
 const (
-	whyGated      = "nodekeep gate list"
-	whyUnverified = "nodekeep verify list"
+	whyGated      = "nodekeep list --waiting gate"
+	whyUnverified = "nodekeep list --waiting verification"
 )
 
 // SeeClosed counts a Node that is stuck, or has been closed for too long. It takes note of the command that shows why.

@@ -157,12 +157,12 @@ func TestThatNodekeepIsInstalledInAnotherNamespaceIsOneSentence(t *testing.T) {
 func TestCommandsAreForTheNamespaceOfTheInstallation(t *testing.T) {
 	seen := healthy(t)
 	seen.Namespace = "elsewhere"
-	assert.Equal(t, Remedy{Commands: []string{"nodekeep gate list -n elsewhere", "kubectl get x | nodekeep policy check - -n elsewhere", "kubectl get nodes"}},
-		seen.inNamespace(advice("", "nodekeep gate list", "kubectl get x | nodekeep policy check -", "kubectl get nodes")))
+	assert.Equal(t, Remedy{Commands: []string{"nodekeep list --waiting gate -n elsewhere", "kubectl get x | nodekeep check - -n elsewhere", "kubectl get nodes"}},
+		seen.inNamespace(advice("", "nodekeep list --waiting gate", "kubectl get x | nodekeep check -", "kubectl get nodes")))
 	seen.Records.Value.Waiting.Add("worker-1")
-	assert.Contains(t, commands(seen), "nodekeep accept worker-1 --machine old -n elsewhere")
+	assert.Contains(t, commands(seen), "nodekeep accept record worker-1 --machine old -n elsewhere")
 	seen.Namespace = namespace
-	assert.Contains(t, commands(seen), "nodekeep accept worker-1 --machine old")
+	assert.Contains(t, commands(seen), "nodekeep accept record worker-1 --machine old")
 }
 
 // After a reinstallation the Leases of before are still there.

@@ -61,7 +61,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 			duration.HumanDuration(age), duration.HumanDuration(source.StaleAfter))
 	}
 	if note.Held != "" && !note.Accepted() {
-		accept := "nodekeep policy accept " + note.Held
+		accept := "nodekeep accept rules " + note.Held
 		find(advice("Correct the inventory, or accept the snapshot:", accept+" --dry-run", accept),
 			"snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. "+
 				"What it said before stays in force", note.Held, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)

@@ -24,7 +24,7 @@ func TestOnlyHeldRulesAreToBeAccepted(t *testing.T) {
 	remedy := func() []string { return resultOf(t, Judge(seen, nil), "label-rules").Findings[0].Commands }
 	assert.Equal(t, []string{seen.logs(CaptureDeployment)}, remedy())
 	seen.holds(rulesOfOnePolicy(t))
-	assert.Equal(t, []string{"nodekeep policy accept " + rulesOfOnePolicy(t) + " --dry-run", "nodekeep policy accept " + rulesOfOnePolicy(t)}, remedy())
+	assert.Equal(t, []string{"nodekeep accept rules " + rulesOfOnePolicy(t) + " --dry-run", "nodekeep accept rules " + rulesOfOnePolicy(t)}, remedy())
 }
 
 func TestFindingsOfRulesForLabels(t *testing.T) {
@@ -36,7 +36,7 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"})
 				s.holds(rulesOfOnePolicy(t))
 			},
-			[]string{single + "the rules " + rulesOfOnePolicy(t) + " only add labels, until nodekeep policy accept " + rulesOfOnePolicy(t)},
+			[]string{single + "the rules " + rulesOfOnePolicy(t) + " only add labels, until nodekeep accept rules " + rulesOfOnePolicy(t)},
 		},
 		"capture has not counted them, but others": {
 			func(s *Seen) {

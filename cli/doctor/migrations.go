@@ -31,7 +31,7 @@ func judgeMigration(a *answer, m *impact.Migration, held bool) {
 	find := func(severity Severity, remedy Remedy, format string, args ...any) {
 		a.find(severity, policyObject, remedy, "the migration of %s to %s "+format, append([]any{m.From, m.To}, args...)...)
 	}
-	status := func(text string) Remedy { return advice(text, "nodekeep migrate status") }
+	status := func(text string) Remedy { return advice(text, "nodekeep report migrations") }
 	change, finish := status("Change these to "+m.To+":"), finishMigration(m.From, m.To)
 	finishing := m.Phase == policy.MigrateNew
 	switch uses := m.Uses(); {
@@ -63,4 +63,4 @@ func firstOf(all []string) string {
 }
 
 // finishMigration returns the command by which capture removes the old key of a migration.
-func finishMigration(from, to string) string { return "nodekeep migrate new " + from + "=" + to }
+func finishMigration(from, to string) string { return "nodekeep accept migration " + from + "=" + to }

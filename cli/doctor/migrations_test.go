@@ -114,5 +114,5 @@ func TestHeldRulesThatFinishAMigrationAreAcceptedByTheCommandThatLooksAtSelector
 	p, err := seen.InForce()
 	require.NoError(t, err)
 	assert.Equal(t, policy.MigrateNew, p.Migrations()[0].Phase)
-	assert.Equal(t, []string{"nodekeep policy accept " + p.RulesHash() + " --dry-run", "nodekeep migrate new gpu=example.com/gpu"}, result.Findings[0].Commands)
+	assert.Equal(t, []string{"nodekeep accept rules " + p.RulesHash() + " --dry-run", "nodekeep accept migration gpu=example.com/gpu"}, result.Findings[0].Commands)
 }

@@ -31,7 +31,7 @@ func judgeNotKept(seen Seen) answer {
 		lacks(&a, "", seen.Nodes)
 	}
 	remedy := advice("The component that owns such a key sets it again. If an operator set it, see on which Nodes, "+
-		"and change labels.keep, labels.ignore or taints.ignore of the policy:", seen.policyTo("nodekeep policy check - --against-cluster -o wide"))
+		"and change labels.keep, labels.ignore or taints.ignore of the policy:", seen.policyTo("nodekeep check - --against-cluster -o wide"))
 	for _, notKept := range seen.Nodes.Value.NotKept.Value {
 		a.find(Note, "", remedy, "not kept (%s): %s", notKept.Reason, listing(notKept.Items, "items"))
 	}

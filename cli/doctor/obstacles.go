@@ -69,6 +69,6 @@ func (s Seen) judgeProofs(a *answer) {
 		if item.Trial != nil {
 			severity = Warning
 		}
-		a.find(severity, policyObject, advice("See all profiles that are not proved:", "nodekeep verify list"), "%s", item.Line())
+		a.find(severity, policyObject, advice("See all profiles that are not proved:", "nodekeep list --waiting verification"), "%s", item.Line())
 	}
 }

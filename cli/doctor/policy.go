@@ -59,7 +59,7 @@ func judgePolicy(seen Seen) answer {
 	switch {
 	case seen.Policy.Found && in.Wrong != nil:
 		a.find(Error, policyObject,
-			advice("Correct it. The check names all errors:", seen.policyTo("nodekeep policy check -"), "kubectl edit "+policyObject),
+			advice("Correct it. The check names all errors:", seen.policyTo("nodekeep check -"), "kubectl edit "+policyObject),
 			"it cannot be used, and %s: %s", fallback, strings.ReplaceAll(strings.TrimPrefix(in.Wrong.Error(), "read policy: "), "\n", "; "))
 	case seen.Policy.Absent && seen.object(definitionObject).Found.Absent: // which is a finding already
 	case err == nil && in.Default():
@@ -158,7 +158,7 @@ func (s Seen) endHolding(p policy.Policy) Remedy {
 
 // acceptRules returns how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
 func acceptRules(p policy.Policy) Remedy {
-	accept := "nodekeep policy accept " + p.RulesHash()
+	accept := "nodekeep accept rules " + p.RulesHash()
 	remedy := advice("See on how many Nodes; then accept them, or take the change of the policy back:", accept+" --dry-run", accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew {

@@ -55,7 +55,7 @@ func judgeRecords(seen Seen) answer {
 	findMore(&a, Error, records.Unreadable, "records cannot be read", "nodekeep list")
 	for _, node := range records.NearlyFull.First {
 		a.find(Warning, "configmap/"+store.Name(node),
-			advice("Find out who sets so many labels on the Node, or name them in labels.ignore of the policy:", "nodekeep history "+node),
+			advice("Find out who sets so many labels on the Node, or name them in labels.ignore of the policy:", "nodekeep show "+node+" --history"),
 			"it has four fifths or more of the %d bytes that a record may have; a larger one is not written", record.MaxBytes)
 	}
 	findMore(&a, Warning, records.NearlyFull, "records are nearly full", "nodekeep list")
@@ -80,12 +80,12 @@ func judgeQuarantine(seen Seen) answer {
 	a := answer{ok: "nothing waits for a decision"}
 	lacks(&a, "", seen.Records)
 	for _, node := range seen.Records.Value.Waiting.First {
-		accept := "nodekeep accept " + node + " --machine "
+		accept := "nodekeep accept record " + node + " --machine "
 		a.find(Warning, "configmap/"+store.Name(node),
 			advice("The record belongs to the machine that has the name now (old), or is to be forgotten (new):", accept+"old", accept+"new"),
 			"another machine has taken the name %s: nothing is restored on it before an operator says whose it is", node)
 	}
-	findMore(&a, Warning, seen.Records.Value.Waiting, "records wait for a decision", "nodekeep list --stale")
+	findMore(&a, Warning, seen.Records.Value.Waiting, "records wait for a decision", "nodekeep list --waiting stale")
 	return a
 }
 
@@ -146,9 +146,9 @@ func judgeWaitingNodes(seen Seen) answer {
 			reason = ": " + node.Reason
 		}
 		a.find(Error, "node/"+node.Name,
-			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep gate lift "+node.Name),
+			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep release "+node.Name),
 			"it has been behind the gate for %s and takes no new workloads%s", duration.HumanDuration(seen.Now.Sub(node.Start)), reason)
 	}
-	findMore(&a, Error, nodes.Stuck, "Nodes are behind the gate", "nodekeep gate list")
+	findMore(&a, Error, nodes.Stuck, "Nodes are behind the gate", "nodekeep list --waiting gate")
 	return a
 }

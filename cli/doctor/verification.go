@@ -85,10 +85,10 @@ func judgeVerification(seen Seen) answer {
 	lacks(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
-		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep verify show "+node.Name),
+		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep show "+node.Name+" --verification"),
 			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no new workloads", duration.HumanDuration(seen.Now.Sub(node.Start)))
 	}
-	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep verify list")
+	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep list --waiting verification")
 	return a
 }
 

@@ -201,7 +201,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 
 // closing returns what may keep the Node of a state closed.
 func closing(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
-	waits := state.Record != nil && state.Record.Quarantined != nil && state.Entry.Accepted == ""
+	waits := state.Undecided()
 	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
 

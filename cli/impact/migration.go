@@ -202,12 +202,12 @@ func (m *Migration) Next() string {
 	case len(m.Blockers()) > 0 && m.Phase == policy.MigrateBoth:
 		return "change what selects on " + m.From + " to " + m.To
 	case m.Phase == policy.MigrateBoth && left > 0:
-		return "nodekeep migrate new " + m.From + "=" + m.To
+		return "nodekeep accept migration " + m.From + "=" + m.To
 	case m.CountIn(policy.MigrationConflict) > 0:
 		return "remove or change one of the two labels where they differ"
 	case m.CountIn(policy.MigrationForeign) > 0 && left == 0:
 		return "stop what sets " + m.From + " on the Nodes listed as foreign, such as --node-labels of their kubelets"
 	default:
-		return "wait until capture has renamed the label; if it holds that: nodekeep migrate new " + m.From + "=" + m.To
+		return "wait until capture has renamed the label; if it holds that: nodekeep accept migration " + m.From + "=" + m.To
 	}
 }

@@ -22,7 +22,7 @@ func (p *judgedProfile) judgeWait() {
 	}
 	if unpulled := p.nodes.unpulled; unpulled.Nodes > 0 {
 		p.addFound("", HindersSome, "See which image, and why. The Secrets of a private registry must be in this namespace too:", []string{
-			"nodekeep verify show " + unpulled.First[0],
+			"nodekeep show " + unpulled.First[0] + " --verification",
 			fmt.Sprintf("kubectl -n %s describe pods -l nodekeep.dev/profile=%s", p.facts.ChecksNamespace, p.Name),
 			fmt.Sprintf("kubectl -n %s get secrets", p.facts.ChecksNamespace),
 		}, "an image of its checks cannot be pulled on %s: %s", suchAs(unpulled), p.nodes.notPulled)

@@ -55,7 +55,7 @@ func ForgettingOf(s State, items []string) Forgetting {
 		if !s.Record.Isolated() {
 			f.reason = "labels of the record of node " + s.Record.Followed + " wait for an operator"
 		}
-		f.reason += ": nodekeep accept " + s.Name + " --machine old|new"
+		f.reason += ": nodekeep accept record " + s.Name + " --machine old|new"
 		return f
 	}
 	items = slices.Clone(items)

@@ -90,6 +90,11 @@ func (s State) Selected(selector labels.Selector) bool { return selector.Matches
 // RegistrationRecord returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
 func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.followed) }
 
+// Undecided reports whether the record waits for an operator's decision between two machines.
+func (s State) Undecided() bool {
+	return s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == ""
+}
+
 // Missing returns what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
 func (s State) Missing(in plan.Circumstances) map[string]string {
 	if old := s.Record.Quarantined; old != nil {

@@ -16,7 +16,6 @@ func TestAnnotationsAreItemsOfTheirOwn(t *testing.T) {
 	state := nodestate.State{Name: "n1", Record: &r}
 	summary := SummaryOf(state, plan.Circumstances{Policy: policy.Default()})
 	assert.Equal(t, []int{1, 1, 1}, []int{summary.Labels, summary.Taints, summary.Annotations})
-	assert.Equal(t, "node/n1 unchanged: 1 label, 1 taint, 1 annotation", Remembered(state, nil))
 
 	f := nodestate.ForgettingOf(nodestate.State{Name: "n1", Record: &r}, []string{"@a.io/x"})
 	assert.Equal(t, []string{"@a.io/x"}, f.Items)

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,11 @@ type Document struct {
 
 // Fact is one line of a document.
 type Fact struct{ Name, Value string }
+
+// Empty reports whether there is nothing to show.
+func (d Document) Empty() bool {
+	return len(d.Facts) == 0 && !slices.ContainsFunc(d.Tables, func(table *metav1.Table) bool { return len(table.Rows) > 0 })
+}
 
 // addFact adds a fact, unless it has nothing to say.
 func (d *Document) addFact(name, value string) {

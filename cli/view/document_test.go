@@ -63,7 +63,7 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 			"Old machine: providerID old, machineID m", "New machine: systemUUID new",
 			"Recorded|Key|Old|New\nlabel|a|1|2\nlabel|b|\"\"|-\ntaint|t:NoSchedule|-|x",
 		}},
-		"to lift a gate": {gated, []string{"Gated: for 60m", "Why: 1 item missing", "Missing|Key|Value\nlabel|a|1"}},
+		"to lift a gate": {Release{State: nodestate.State{Name: "n1"}, Gated: &gated, LiftsGate: true}, []string{"Gated: for 60m", "Why: 1 item missing", "Missing|Key|Value\nlabel|a|1"}},
 		"a record with two sides": {shown, []string{
 			"Status: Gone, for 60m", "Record: ConfigMap node.n1 in namespace ns", "Recorded|Key|Value|State\nlabel|a|2|recorded",
 			"Recorded before|Key|Value|State\nlabel|a|1|recorded",
@@ -78,17 +78,6 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 	}
 	assert.Contains(t, sides.Question(store.OldMachine), "Give the machine")
 	assert.Contains(t, sides.Question(store.NewMachine), "Forget the record of the old machine")
-}
-
-func TestRememberedSaysWhatBecameNewChangedAndRemoved(t *testing.T) {
-	prev := statetest.Recorded(set{"a": "1", "b": "1", "c": "1"})
-	for want, next := range map[string]*record.Record{
-		"node/n1 unchanged: 3 labels, 0 taints":                                                                                nil,
-		"node/n1 remembered: 2 labels, 1 taint (new: t:NoSchedule; changed: b; removed: c)":                                    statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}),
-		"node/n1 remembered: 1 label, 0 taints; another machine has taken the name, and what was recorded before is set aside": statetest.Recorded(set{"a": "1"}, statetest.Quarantining(set{"b": ""})),
-	} {
-		assert.Contains(t, Remembered(statetest.State(nil, prev), next), want)
-	}
 }
 
 func TestAHistoryWithoutItsOldestChangesBeginsWithWhatIsKnown(t *testing.T) {

@@ -46,9 +46,9 @@ func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	unknown := text(EmergencyEnd{Declared: Declared{Holds: true}, Unprovable: "you may not x"}.Document(instant))
 	assert.Contains(t, unknown, "From then on: new Nodes are verified again", "whether the gate is there")
 	assert.Contains(t, unknown, "Proof: none: you may not x")
-	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: impact.Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(instant))
+	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: impact.Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk recheck --all"}.Document(instant))
 	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
-	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk verify run --all")
+	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk recheck --all")
 	uncalled := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}, Gates: true}.Document(instant))
 	assert.Contains(t, uncalled, "From then on: new Nodes are gated and verified again", "the gate policy needs no webhook")
 	assert.Contains(t, uncalled, "Not there: MutatingWebhookConfiguration w: so the API server does not call the webhook for new Nodes. To correct it, apply again")
@@ -127,9 +127,9 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 		want  []string
 		err   string
 	}{
-		"Nodes stay open": {ended: EndResult{Nodes: impact.Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all"}, want: []string{
+		"Nodes stay open": {ended: EndResult{Nodes: impact.Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep recheck --all"}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
-			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
+			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep recheck --all",
 			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
 		}},
 		"nothing is proved": {ended: EndResult{Unconfirmed: "x"}, want: []string{"the emergency is ended"}, err: doubt},

@@ -136,7 +136,7 @@ func recordProblem(s nodestate.State, in plan.Circumstances) string {
 	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted != "":
 		return "an operator has accepted the " + string(s.Entry.Accepted) + " machine; nothing more is restored before capture acts on it"
 	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated():
-		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
+		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept record " + s.Name + " --machine old|new"
 	case s.Record != nil && s.Record.Isolated():
 		return "another machine has taken the name; nothing is restored before an operator accepts a side"
 	case s.Node == nil || s.Record == nil:

@@ -284,7 +284,7 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 				}
 				assert.Equal(t, side == "", e.Registration.AwaitsOperator)
 				if side == "" {
-					assert.Contains(t, gated.Next, "nodekeep accept n1")
+					assert.Contains(t, gated.Next, "nodekeep accept record n1")
 					assert.Contains(t, text, "The gate would stay until nodekeep accept")
 					assert.True(t, r.Isolated() || waits == "not restored: waits for nodekeep accept", waits)
 					return

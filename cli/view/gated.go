@@ -71,17 +71,17 @@ func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (re
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.Recorded().Quarantined != nil && s.Entry.Accepted == "":
+	case s.Undecided():
 		reason = "another machine has its name"
 		if !s.Record.Isolated() {
 			reason = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
 		}
-		return reason, fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
+		return reason, fmt.Sprintf("nodekeep accept record %s --machine old|new", s.Name)
 	case outage != "":
-		return outage, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
+		return outage, "nodekeep doctor says why; nodekeep release " + s.Name + " --from gate if it cannot wait"
 	case len(g.Missing) > 0 && c.Refused[s.Node.UID] != "":
 		return fmt.Sprintf("%s missing, and the API server refuses: %s", Counted(len(g.Missing), "item"), c.Refused[s.Node.UID]),
-			"let the policy ignore it or change what refuses it, or nodekeep gate lift " + s.Name
+			"let the policy ignore it or change what refuses it, or nodekeep release " + s.Name + " --from gate"
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
@@ -89,7 +89,7 @@ func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (re
 	switch first, _, last := s.Simulate(in); {
 	case len(last.NoRoom) > 0:
 		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.NoRoom), "label")),
-			"remove large annotations from the Node, or nodekeep gate lift " + s.Name
+			"remove large annotations from the Node, or nodekeep release " + s.Name + " --from gate"
 	case first.Step == capture.Complete && len(g.Missing) > 0:
 		reason = Counted(len(g.Missing), "item") + " missing"
 	case reason == "":
@@ -122,36 +122,3 @@ func (l GatedList) Document(now time.Time) Document {
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
-
-// Document returns the plan to lift one gate.
-func (g Gated) Document(now time.Time) Document {
-	var d Document
-	d.addFact("Node", g.Name)
-	d.addFact("Gated", "for "+span(g.Created.Time, now))
-	d.addFact("Why", g.Reason)
-	d.addFact("Next step", g.Next)
-	d.addFact("Verification", g.Unverified)
-	d.Tables = append(d.Tables, itemsTable("Missing", []string{"Value"}, g.Missing))
-	return d
-}
-
-// Question explains what lifting the gate means.
-func (g Gated) Question(s nodestate.State) string {
-	lacks := "It lacks nothing that is known of."
-	switch {
-	case s.Unreadable != nil:
-		lacks = "What it lacks is not known."
-	case len(g.Missing) > 0:
-		lacks = "It lacks " + Counted(len(g.Missing), "item") + "."
-		if g.Unverified == "" {
-			lacks = fmt.Sprintf("Workloads may then land on it although it lacks %s.", Counted(len(g.Missing), "item"))
-		}
-	}
-	if g.Unverified != "" {
-		lacks += " It takes no workloads before it is verified."
-	}
-	return fmt.Sprintf("%s Lift the gate of node %q?", lacks, g.Name)
-}
-
-// Lacks shows an operator who lifts the gate since when the Node has it, and the items that it lacks.
-func (g Gated) Lacks() [2]string { return [2]string{g.Created.UTC().String(), listOf(g.Missing)} }

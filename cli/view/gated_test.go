@@ -14,7 +14,6 @@ import (
 	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/verify"
 )
 
 func gatedFor(long time.Duration) func(*corev1.Node) {
@@ -42,11 +41,11 @@ func TestWhyANodeWaits(t *testing.T) {
 		missing  set
 	}{
 		"the record cannot be read":              {nodestate.State{Name: "n1", Node: statetest.Live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
-		"an operator has to decide":              {statetest.State(statetest.Live(nil, old), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
+		"an operator has to decide":              {statetest.State(statetest.Live(nil, old), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept record n1", set{"a": "1"}},
 		"an operator has decided a moment ago":   {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
 		"nobody leads":                           {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
-		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), Captures{Unstarted: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
-		"the API server refuses a label":         {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
+		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), Captures{Unstarted: true}, "no capture has ever led", "nodekeep release n1 --from gate", nil},
+		"the API server refuses a label":         {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep release n1 --from gate", set{"a": "1"}},
 		"a refusal that is over":                 {statetest.State(statetest.Live(set{"a": "1"}, young), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "change not recorded yet", "nothing: capture works on it", nil},
 		"capture works on it":                    {statetest.State(statetest.Live(nil, young), statetest.Recorded(set{"a": "1", "b": ""}, statetest.OfAnother)), Captures{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
 		"capture should have been done":          {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
@@ -71,26 +70,4 @@ func TestWhyANodeWaits(t *testing.T) {
 	assert.False(t, ok, "a Node without the gate")
 	_, ok = GatedOf(statetest.State(nil, statetest.Recorded(nil)), statetest.Under(policy.Default()), Captures{})
 	assert.False(t, ok, "a deleted Node")
-}
-
-func TestTheQuestionBeforeAGateIsLiftedSaysWhetherWorkloadsMayLand(t *testing.T) {
-	gate := gatedFor(time.Hour)
-	unverified := func(n *corev1.Node) {
-		gate(n)
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule})
-	}
-	lacking := statetest.Recorded(set{"a": "1"}, statetest.OfAnother)
-	for name, c := range map[string]struct {
-		state nodestate.State
-		want  string
-	}{
-		"it lacks an item":                      {statetest.State(statetest.Live(nil, gate), lacking), "Workloads may then land on it although it lacks 1 item."},
-		"it lacks nothing":                      {statetest.State(statetest.Live(nil, gate), statetest.Recorded(nil)), "It lacks nothing that is known of."},
-		"it lacks an item, and is not verified": {statetest.State(statetest.Live(nil, unverified), lacking), "It lacks 1 item. It takes no workloads before it is verified."},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g, _ := GatedOf(c.state, statetest.Under(policy.Default()), Captures{})
-			assert.Equal(t, c.want+` Lift the gate of node "n1"?`, g.Question(c.state))
-		})
-	}
 }

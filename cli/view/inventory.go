@@ -61,7 +61,7 @@ func (i ExplainedInventory) state() string {
 		parts = append(parts, "cannot be read ("+i.Failure+")")
 	}
 	if i.Held != "" {
-		parts = append(parts, fmt.Sprintf("snapshot %s is held until nodekeep policy accept", i.Held))
+		parts = append(parts, fmt.Sprintf("snapshot %s is held until nodekeep accept rules", i.Held))
 	}
 	if i.Problem != "" {
 		parts = append(parts, "wrong about this Node: "+i.Problem)

@@ -32,7 +32,7 @@ inventory:
 	}
 	e := Explanation{Inventories: InventoriesOf("n1", notes, p, now)}
 	assert.Contains(t, text(e.Document(now)), `Inventory|Age of facts|In force|Since|Nodes|State
-cmdb|5m|aa|3d|10|snapshot|bb|is|held|until|nodekeep|policy|accept
+cmdb|5m|aa|3d|10|snapshot|bb|is|held|until|nodekeep|accept|rules
 late|120m|cc|3d|3|stale:|rules|do|not|know|its|facts,|and|labels|stay;|cannot|be|read|(timeout)
 never|-|-|-|0|not|read|yet:|rules|do|not|know|its|facts`)
 	content, err := json.Marshal(e)

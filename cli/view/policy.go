@@ -21,7 +21,7 @@ func Briefly(err error) string {
 	}
 	text := oneLine(errs[0].Message)
 	if omitted := len(errs) - 1; omitted > 0 {
-		text += fmt.Sprintf(" (and %s, which nodekeep policy check names)", Counted(omitted, "more error"))
+		text += fmt.Sprintf(" (and %s, which nodekeep check names)", Counted(omitted, "more error"))
 	}
 	return text
 }
@@ -81,10 +81,10 @@ func HeldUntil(inForce nodepolicy.InForce, accepted string) string {
 	case held != nil && held.Rules == rules:
 		for _, m := range inForce.Policy.Migrations() {
 			if m.Phase == policy.MigrateNew {
-				return "until nodekeep migrate new " + m.From + "=" + m.To
+				return "until nodekeep accept migration " + m.From + "=" + m.To
 			}
 		}
-		return "until nodekeep policy accept " + rules
+		return "until nodekeep accept rules " + rules
 	}
 	return "until capture has counted on how many Nodes they remove or change labels, within a minute; then it puts them in force, or holds them"
 }

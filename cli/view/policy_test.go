@@ -35,11 +35,11 @@ func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
 	assert.Equal(t, automatic, HeldUntil(inForceWith(t, rules, "{}"), ""))
 	assert.Equal(t, automatic, HeldUntil(inForceWith(t, rules, `{"held": {"rules": "0123456789ab", "nodes": 4}}`), "none"), "others were held")
 	held := inForceWith(t, rules, `{"held": {"rules": "`+hash+`", "nodes": 4}}`)
-	assert.Equal(t, "until nodekeep policy accept "+hash, HeldUntil(held, "none"))
+	assert.Equal(t, "until nodekeep accept rules "+hash, HeldUntil(held, "none"))
 	assert.Equal(t, "until capture carries out that they were accepted, within a minute", HeldUntil(held, hash))
 	const finishing = `{"labels": {"migrations": [{"from": "a", "to": "b", "phase": "new"}]}}`
 	hash = inForceWith(t, finishing, "{}").Policy.RulesHash()
-	assert.Equal(t, "until nodekeep migrate new a=b", HeldUntil(inForceWith(t, finishing, `{"held": {"rules": "`+hash+`", "nodes": 4}}`), ""))
+	assert.Equal(t, "until nodekeep accept migration a=b", HeldUntil(inForceWith(t, finishing, `{"held": {"rules": "`+hash+`", "nodes": 4}}`), ""))
 }
 
 func TestASentenceSaysWhatIsInForceInsteadOfTheNodePolicy(t *testing.T) {

@@ -69,7 +69,7 @@ func (r Record) Document(now time.Time) Document {
 		d.addFact("Followed", "the record of node "+r.record.Followed+": this machine had that name before")
 	}
 	if old := r.record.Quarantined; old != nil && !r.record.Isolated() {
-		d.addFact("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept "+r.Node+" --machine old|new")
+		d.addFact("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept record "+r.Node+" --machine old|new")
 		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept", *old))
 	} else if old != nil {
 		d.addFact("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
@@ -163,39 +163,4 @@ func (s Sides) Question(side store.Side) string {
 		return fmt.Sprintf("Give the machine that has the name %q now the record of the old one?", s.Node)
 	}
 	return fmt.Sprintf("Forget the record of the old machine of the name %q?", s.Node)
-}
-
-// Remembered describes in one line how the next record differs from the present one. A nil record: it does not change.
-func Remembered(s nodestate.State, next *record.Record) string {
-	prev, updated := s.Recorded(), *cmp.Or(next, s.Record, &record.Record{})
-	old, current := prev.Items(), updated.Items()
-	labels, taints := record.Split(current)
-	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")
-	if annotations := record.SplitAnnotations(current); len(annotations) > 0 {
-		holds += ", " + Counted(len(annotations), "annotation")
-	}
-	if prev.Quarantined == nil && updated.Quarantined != nil {
-		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was recorded before is set aside: nodekeep accept %s --machine old|new", s.Name, holds, s.Name)
-	}
-	var added, set, removed []string
-	for _, item := range nodestate.SortedItems(old, current) {
-		switch from, to := nodestate.ValueIn(old, item), nodestate.ValueIn(current, item); {
-		case from == nil:
-			added = append(added, item)
-		case to == nil:
-			removed = append(removed, item)
-		case *from != *to:
-			set = append(set, item)
-		}
-	}
-	var changes []string
-	for i, items := range [][]string{added, set, removed} {
-		if len(items) > 0 {
-			changes = append(changes, []string{"new: ", "changed: ", "removed: "}[i]+strings.Join(items, ", "))
-		}
-	}
-	if len(changes) == 0 {
-		return fmt.Sprintf("node/%s unchanged: %s", s.Name, holds)
-	}
-	return fmt.Sprintf("node/%s remembered: %s (%s)", s.Name, holds, strings.Join(changes, "; "))
 }

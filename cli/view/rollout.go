@@ -158,7 +158,7 @@ func (r Rollout) Next(limit int, includeVerified bool, taken []ClosedNode) (step
 		step.Ended = step.InFlight == 0
 	case step.InFlight > 0:
 	case last != "" && allFailed:
-		step.Stop = fmt.Sprintf("node/%[1]s is the last Node that takes Pods, so it stays open; nodekeep verify run %[1]s checks it all the same", last)
+		step.Stop = fmt.Sprintf("node/%[1]s is the last Node that takes Pods, so it stays open; nodekeep recheck %[1]s checks it all the same", last)
 	case last == "" && allFailed:
 		step.Stop = fmt.Sprintf("as many Nodes are closed already as --max lets, and node/%s did not pass: %s", waits[0].Name, lastText(waits[0].Last, r.Now))
 	}

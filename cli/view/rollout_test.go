@@ -107,7 +107,7 @@ func TestARolloutClosesFewNodesAtATimeAndNeverTheLastThatTakesPods(t *testing.T)
 		"closed Nodes that failed leave no room":       {nodes: []*corev1.Node{n("a", failing), n("b"), n("c")}, stop: "node/a did not pass"},
 		"a closed Node that may open leaves room soon": {nodes: []*corev1.Node{n("a", failing), n("b", tainted), n("c"), n("d")}, limit: 2},
 
-		"the only Node stays open":                       {nodes: []*corev1.Node{n("a")}, limit: 3, stop: "node/a is the last Node that takes Pods, so it stays open; nodekeep verify run a checks it"},
+		"the only Node stays open":                       {nodes: []*corev1.Node{n("a")}, limit: 3, stop: "node/a is the last Node that takes Pods, so it stays open; nodekeep recheck a checks it"},
 		"the last Node that is not cordoned":             {nodes: []*corev1.Node{n("a"), n("b", cordoned, passed)}, stop: "node/a is the last Node"},
 		"a cordoned Node takes no Pods anyway":           {nodes: []*corev1.Node{n("a", cordoned), n("b", passed)}, closes: []string{"a"}},
 		"the last Node waits for one that is taken":      {nodes: []*corev1.Node{n("a", tainted), n("b")}, limit: 2, taken: []string{"a"}, inFlight: 1},

@@ -16,7 +16,7 @@ func rulesImpactText(i impact.RulesImpact) string {
 	}
 	text := fmt.Sprintf("%s would remove or change labels on %s", RulesNamed(i.Rules), Counted(i.Altered, "Node"))
 	if i.Held {
-		text += fmt.Sprintf(", once an operator accepts that: nodekeep policy accept %s", i.Rules)
+		text += fmt.Sprintf(", once an operator accepts that: nodekeep accept rules %s", i.Rules)
 	}
 	return text
 }

@@ -382,15 +382,6 @@ func (v NodeVerification) reported(now time.Time) string {
 	return text
 }
 
-// ReleaseQuestion explains what it means to release a Node.
-func ReleaseQuestion(v Verification) string {
-	reason := "No attempt has ended yet."
-	if v.Last != nil && v.Attempts > 0 {
-		reason = fmt.Sprintf("%s did not pass.", Counted(v.Attempts, "attempt"))
-	}
-	return fmt.Sprintf("%s Workloads may then be scheduled onto it although it is not verified. Release node %q?", reason, v.Name)
-}
-
 // NotVerified marks a Node that waits for verification in views about other things. It is empty if the Node does not wait.
 func NotVerified(node *corev1.Node, p policy.Policy) string {
 	if node == nil {
@@ -400,5 +391,5 @@ func NotVerified(node *corev1.Node, p policy.Policy) string {
 	if len(held) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("it is not verified yet (%s): nodekeep verify show %s", listOf(taintItems(held)), node.Name)
+	return fmt.Sprintf("it is not verified yet (%s): nodekeep show %s --verification", listOf(taintItems(held)), node.Name)
 }

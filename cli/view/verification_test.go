@@ -188,7 +188,7 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 				require.NoError(t, err)
 				assert.Contains(t, run.Done, "once worker Pods check-b, check-a, of attempts before, are deleted")
 				if len(row.names) > 1 {
-					assert.Contains(t, run.Question, "and worker Pods check-b, check-a are replaced")
+					assert.Contains(t, run.Summary, "and worker Pods check-b, check-a are replaced")
 				}
 				slices.Reverse(row.workers)
 			}
@@ -205,20 +205,18 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	run, err := RunOf(node, nil, p, noon)
 	require.NoError(t, err)
 	assert.Equal(t, "example.com/new:NoExecute", run.Change.WithCause(plan.Derivation).Taints(false)[0].ToString())
-	assert.Contains(t, run.Question, "evicts the Pods")
+	assert.Contains(t, run.Summary, "evicts the Pods")
 	run, err = RunOf(nodeToVerify(nil), nil, p, noon)
 	require.NoError(t, err)
-	assert.Contains(t, run.Question, "Pods that run on it stay")
+	assert.Contains(t, run.Summary, "Pods that run on it stay")
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, p, noon)
 	require.NoError(t, err)
-	assert.Contains(t, run.Question, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew.`)
+	assert.Contains(t, run.Summary, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew.`)
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), single(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
 	require.NoError(t, err)
-	assert.Contains(t, run.Question, "Attempts begin anew, and worker Pod check-1 is replaced.")
+	assert.Contains(t, run.Summary, "Attempts begin anew, and worker Pod check-1 is replaced.")
 	assert.Empty(t, run.Change.WithCause(plan.Derivation))
 
-	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "No attempt has ended yet.")
-	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
 }
 
 func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.T) {
@@ -348,7 +346,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 	}
 	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
 	require.NoError(t, err)
-	assert.Contains(t, run.Question, "takes workloads meanwhile, and gets no taint")
+	assert.Contains(t, run.Summary, "takes workloads meanwhile, and gets no taint")
 	assert.Empty(t, run.Change.WithCause(plan.Derivation))
 }
 

@@ -16,7 +16,8 @@ import (
 // CheckPlan is how one Node is checked at once.
 type CheckPlan struct {
 	Change      plan.Plan // of the Node; empty: the controller does all that is needed
-	Question    string    // what it means
+	Summary     string    // what it means
+	Question    string    // empty: there is nothing to do
 	Done        string    // what was done, and what the controller does next
 	Fingerprint string    // differs if another answer to the question may be right
 }
@@ -51,15 +52,18 @@ func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.T
 	var doneText string // what this command did
 	switch {
 	case profile.Reports():
-		run.Fingerprint, run.Question = profile.Name, fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
+		run.Fingerprint, run.Question = profile.Name, "Check it now?"
+		run.Summary = fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.", profile.Name, node.Name)
 		progress, doneText = former.Anew(), "it stays open"
 		progress.Asked = now.UTC()
 	case len(held) > 0:
-		run.Fingerprint, run.Question = "anew", runAnewQuestion(VerificationOf(node, workers, nil, p, now))
+		run.Fingerprint, run.Question = "anew", "Start an attempt now?"
+		run.Summary = anewSummary(VerificationOf(node, workers, nil, p, now))
 		progress, doneText = former.BeginAnew(now), "attempts begin anew"
 	default:
 		change := CloseFor(node, p, profile, now)
-		run.Change, run.Question, doneText = change, runQuestion(node, profile.Taint), "taint "+profile.Taint.ToString()+" added"
+		run.Change, run.Summary, run.Question = change, recheckSummary(node, profile.Taint), "Verify it again?"
+		doneText = "taint " + profile.Taint.ToString() + " added"
 		progress = verify.ParseProgress(change.Values()[record.AnnotationKey(verify.Annotation)])
 		verifyNode.Taints = append(profiles.Opened(verifyNode.Taints), profile.Taint)
 		verifyNode.Labels = withoutKey(verifyNode.Labels, profiles.Label)
@@ -151,17 +155,17 @@ func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time
 	return next
 }
 
-// runQuestion explains what another verification means to an open Node.
-func runQuestion(node *corev1.Node, taint corev1.Taint) string {
+// recheckSummary explains what another verification means to an open Node.
+func recheckSummary(node *corev1.Node, taint corev1.Taint) string {
 	means := "Pods that run on it stay; no others are scheduled onto it until it has passed."
 	if taint.Effect == corev1.TaintEffectNoExecute {
 		means = "The effect NoExecute evicts the Pods that run on it, but for those that tolerate the taint."
 	}
-	return fmt.Sprintf("Taint %s is added to node %q. %s\nVerify it again?", taint.ToString(), node.Name, means)
+	return fmt.Sprintf("Taint %s is added to node %q. %s", taint.ToString(), node.Name, means)
 }
 
-// runAnewQuestion explains what another attempt means to a closed Node.
-func runAnewQuestion(v Verification) string {
+// anewSummary explains what another attempt means to a closed Node.
+func anewSummary(v Verification) string {
 	replaced := ""
 	switch len(v.Workers) {
 	case 0:
@@ -170,7 +174,7 @@ func runAnewQuestion(v Verification) string {
 	default:
 		replaced = ", and worker Pods " + strings.Join(v.Workers, ", ") + " are replaced"
 	}
-	return fmt.Sprintf("Node %q is closed, and %s did not pass. Attempts begin anew%s.\nStart an attempt now?", v.Name, Counted(v.Attempts, "attempt"), replaced)
+	return fmt.Sprintf("Node %q is closed, and %s did not pass. Attempts begin anew%s.", v.Name, Counted(v.Attempts, "attempt"), replaced)
 }
 
 // mode says what the mode of a profile means for the Node; nothing for the default.

@@ -32,8 +32,8 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	root.AddCommand(
 		processCommand("webhook", "Restore labels while Nodes register: serves the mutating admission webhook", &webhookOptions{}, start, runWebhook),
 		processCommand("capture", "Record labels of Nodes, and restore what admission could not", &captureOptions{}, start, runCapture),
-		processCommand("verify", "Check each new Node, and open it once it passed; list, show, run, release", &verifyOptions{}, startWithoutRecords, runVerify),
-		newCheckCommand(), newProbeCommand(), newVersionCommand(),
+		processCommand("verify", "Check each new Node, and open it once it has passed", &verifyOptions{}, startWithoutRecords, runVerify),
+		newWorkerCommand(), newProbeCommand(), newVersionCommand(),
 	)
 	cli.AddTo(root, streams)
 	return root
@@ -56,9 +56,6 @@ func processCommand[O processOptions](
 		Short:   short,
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if command.HasSubCommands() && command.Flags().NFlag() == 0 { // an operator; a Deployment has flags
-				return command.Help()
-			}
 			parts, err := start(o.common(), o.mistakes())
 			if err != nil {
 				return err

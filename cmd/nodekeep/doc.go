@@ -1,7 +1,7 @@
 // Command nodekeep makes labels survive the deletion of their Nodes.
 //
 // It is one binary with three processes. `nodekeep webhook` restores labels while a Node registers. `nodekeep capture` records them and completes
-// what admission could not do. `nodekeep verify` has Nodes checked before they take workloads, by `nodekeep check` in a Pod on the Node. The
+// what admission could not do. `nodekeep verify` has Nodes checked before they take workloads, by `nodekeep worker` in a Pod on the Node. The
 // operator's commands are in package cli. This package only wires: it reads flags, makes the parts and runs them.
 //
 // Invariants:

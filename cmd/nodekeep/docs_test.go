@@ -32,7 +32,7 @@ func TestThePageOfTheCommandsIsMadeOfTheirHelp(t *testing.T) {
 		anchor, inPage := strings.CutPrefix(found[1], "#")
 		assert.True(t, !inPage || slices.Contains(anchors(page), anchor), "a link leads to %s", found[1])
 	}
-	assert.Contains(t, page, "\n## nodekeep gate lift\n")
+	assert.Contains(t, page, "\n## nodekeep release\n")
 	if *docsFile != "" {
 		require.NoError(t, os.WriteFile(*docsFile, []byte(page), 0o644))
 	}
@@ -189,7 +189,7 @@ func TestEveryAttackAndEveryPromiseNamesItsTest(t *testing.T) {
 
 func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
 	for _, command := range commands() {
-		if !command.IsAvailableCommand() || command.HasSubCommands() || command.Name() == "options" || strings.HasPrefix(command.CommandPath(), "nodekeep completion") {
+		if !command.IsAvailableCommand() || command.HasSubCommands() || strings.HasPrefix(command.CommandPath(), "nodekeep completion") {
 			continue
 		}
 		assert.True(t, command.GroupID != "" || command.Parent().GroupID != "", "%s is in no group of the help", command.CommandPath())
@@ -199,9 +199,9 @@ func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
 	}
 }
 
-// A help text speaks of flags of its own command only.
+// A help text speaks of flags of its own command, and of those of a command that it quotes.
 func TestHelpNamesOnlyFlagsThatTheCommandHas(t *testing.T) {
-	flag := regexp.MustCompile(`(^|[^\w-])--([a-z][a-z-]+)`)
+	flag, quoted := regexp.MustCompile(`(^|[^\w-])--([a-z][a-z-]+)`), regexp.MustCompile(`"nodekeep [a-z]+[^"]*"`)
 	named := 0
 	for _, command := range commands() {
 		if strings.HasPrefix(command.CommandPath(), "nodekeep completion") { // cobra's, about shells
@@ -210,6 +210,15 @@ func TestHelpNamesOnlyFlagsThatTheCommandHas(t *testing.T) {
 		texts := []string{command.Short, command.Long}
 		command.Flags().VisitAll(func(f *pflag.Flag) { texts = append(texts, f.Usage) })
 		for _, text := range texts {
+			text = quoted.ReplaceAllStringFunc(text, func(line string) string {
+				name := strings.Fields(strings.Trim(line, `"`))[1]
+				for _, found := range flag.FindAllStringSubmatch(line, -1) {
+					if other, _, err := command.Root().Find([]string{name}); assert.NoError(t, err) && other.Flags().Lookup(found[2]) == nil {
+						t.Errorf("%s speaks of %s, which has no --%s", command.CommandPath(), line, found[2])
+					}
+				}
+				return ""
+			})
 			for _, found := range flag.FindAllStringSubmatch(text, -1) {
 				named++
 				if command.Flags().Lookup(found[2]) == nil && command.InheritedFlags().Lookup(found[2]) == nil {

@@ -29,11 +29,11 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 	} {
 		name := "accept-" + side
 		quarantined(t, name)
-		a := answering(t, "no\n", "accept", name, "--machine", side)
+		a := answering(t, "no\n", "accept", "record", name, "--machine", side)
 		assert.Equal(t, 3, a.Code)
 		require.NotNil(t, recordOf(t, name).Quarantined)
 
-		a = answering(t, "yes\n", "accept", name, "--machine", side)
+		a = answering(t, "yes\n", "accept", "record", name, "--machine", side)
 		require.Equal(t, 0, a.Code, a.ErrOut)
 		assert.Equal(t, "node/"+name+": machine \""+side+"\" accepted\n", a.Out)
 		requireGolden(t, name, a.ErrOut)
@@ -41,7 +41,7 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 		assert.Equal(t, want, recordOf(t, name).Items())
 		assert.Equal(t, "bbbb", recordOf(t, name).Machine.SystemUUID)
 
-		ends(t, 3, "there is nothing to decide", "accept", name, "--machine", side, "--yes")
+		ends(t, 3, "there is nothing to decide", "accept", "record", name, "--machine", side, "--yes")
 	}
 }
 
@@ -49,7 +49,7 @@ func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) 
 	quarantined(t, "accept-twice")
 	nodekeep.WithoutCapture(t, func() {
 		accepts := func(args ...string) string {
-			a := run(t, append([]string{"accept", "accept-twice", "--machine"}, args...)...)
+			a := run(t, append([]string{"accept", "record", "accept-twice", "--machine"}, args...)...)
 			assert.Zero(t, a.Code, a.ErrOut)
 			assert.Regexp(t, `^No capture has led for \d+s, so nothing is carried out until one does.\n$`, a.ErrOut)
 			return a.Out

@@ -98,23 +98,25 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+rollout.ChangesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(out, second)
 	}, settles, 100*time.Millisecond)
-	harness.Eventually(t, func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }, settles, 500*time.Millisecond,
+	harness.Eventually(t, func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep accept rules "+second) }, settles, 500*time.Millisecond,
 		"doctor names what is held, once the status of the NodePolicy does")
 
-	a := run(t, "policy", "accept", first, "--yes")
+	a := run(t, "accept", "rules", first, "--yes")
 	assert.Equal(t, 3, a.Code, "rules that are not those of the policy are refused")
 	assert.Contains(t, a.ErrOut, second)
-	a = run(t, "policy", "accept", second, "--dry-run").RequireDone(t)
-	assert.Equal(t, "Once accepted, the rules "+second+" would remove or change labels on 3 of 3 Nodes. Nothing was changed (dry run).\n", a.Out)
-	a = run(t, "policy", "accept", second)
+	a = run(t, "accept", "rules", second, "--dry-run")
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Equal(t, "Once accepted, the rules "+second+" would remove or change labels on 3 of 3 Nodes.\n", a.Out)
+	assert.Equal(t, "Nothing was changed (dry run).\n", a.ErrOut)
+	a = run(t, "accept", "rules", second)
 	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
 	assert.Empty(t, rulesState(t)[store.RulesAccepted])
 	assert.Equal(t, "one one one", valuesOf(t, "tier"), "nothing has changed yet")
 
-	a = run(t, "policy", "accept", second, "--yes").RequireDone(t)
+	a = run(t, "accept", "rules", second, "--yes").RequireDone(t)
 	assert.Equal(t, "Accepted: the rules "+second+". capture removes or changes labels on 3 of 3 Nodes.\n", a.Out)
 	allHave(t, "tier", "two")
 	assert.Equal(t, second, rulesState(t)[store.RulesInForce], "capture has the right to write it")
-	a = run(t, "policy", "accept", second).RequireDone(t)
+	a = run(t, "accept", "rules", second).RequireDone(t)
 	assert.Equal(t, "Nothing is held: capture goes by the rules "+second+".\n", a.Out)
 }

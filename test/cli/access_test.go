@@ -36,34 +36,34 @@ type permitted struct {
 // permittedCommands returns command lines for the Nodes that arrangeAccess makes.
 func permittedCommands(policy string) map[string][]permitted {
 	return map[string][]permitted{
-		"list":           {{"list", forViewers, 0}},
-		"show":           {{"show access-live", forViewers, 0}},
-		"history":        {{"history access-live", forViewers, 0}},
-		"diff":           {{"diff access-live", forViewers, 0}},
-		"explain":        {{"explain access-live", forViewers, 0}},
-		"report":         {{"report summary", forViewers, 0}, {"report drift", forViewers, 0}, {"report compliance", forViewers, 0}, {"report cost", forViewers, 0}},
-		"policy check":   {{"policy check " + policy + " --against-cluster", forViewers, 0}},
-		"policy accept":  {{"policy accept none --dry-run", forViewers, 0}, {"policy accept none", forOperators, 0}},
-		"rules adopt":    {{"rules adopt tier --dry-run", forViewers, 3}, {"rules adopt tier --yes", forOperators, 3}}, // the shipped policy has no rules
-		"migrate status": {{"migrate status", forViewers, 0}},
-		"migrate plan":   {{"migrate plan dedicated=example.com/dedicated", forViewers, 0}},
-		"migrate new":    {{"migrate new dedicated=example.com/dedicated", forOperators, 3}}, // nor migrations
-		"gate list":      {{"gate list", forViewers, 0}},
-		"gate lift":      {{"gate lift access-live --yes", forOperators, 0}},
-		"verify list":    {{"verify list", forViewers, 0}},
-		"verify show":    {{"verify show access-live", forViewers, 0}},
-		"verify run":     {{"verify run access-live --yes", forOperators, 3}}, // nor profiles
-		"verify release": {{"verify release access-live --yes", forOperators, 0}},
-		"rollback":       {{"rollback access-live --to 0 --dry-run", forViewers, 0}, {"rollback access-live --to 0 --yes", forOperators, 0}},
-		"remember":       {{"remember access-live", forOperators, 0}},
-		"accept":         {{"accept access-undecided --machine old --yes", forOperators, 0}},
-		"forget":         {{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0}},
-		"prune":          {{"prune --older-than 720h --dry-run", forViewers, 0}, {"prune --older-than 720h --at-most 1 --yes", forOperators, 0}},
-		"emergency":      {{"emergency --dry-run", forViewers, 0}, {"emergency --end --dry-run", forViewers, 0}, {"emergency --yes", forAdmins, 0}, {"emergency --end --yes", forAdmins, 0}},
-		"uninstall":      {{"uninstall --yes", forAdmins, 0}},
-		"doctor":         {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
-		"options":        {{"options", noRights, 0}},
-		"version":        {{"version", noRights, 0}},
+		"list": {{"list", forViewers, 0}, {"list --waiting gate", forViewers, 0}, {"list --waiting verification", forViewers, 0}, {"list --waiting quarantine", forViewers, 0}},
+		"show": {
+			{"show access-live", forViewers, 0}, {"show access-live --history", forViewers, 0}, {"show access-live --diff", forViewers, 0}, {"show access-live --verification", forViewers, 0},
+		},
+		"explain": {{"explain access-live", forViewers, 0}},
+		"report": {
+			{"report summary", forViewers, 0}, {"report drift", forViewers, 0}, {"report compliance", forViewers, 0}, {"report cost", forViewers, 0},
+			{"report migrations", forViewers, 0}, {"report migrations dedicated=example.com/dedicated", forViewers, 0},
+		},
+		"check": {{"check " + policy + " --against-cluster", forViewers, 0}},
+		"accept": {
+			{"accept record access-undecided --machine old --dry-run", forViewers, 0}, {"accept record access-undecided --machine old --yes", forOperators, 0},
+			{"accept rules none --dry-run", forViewers, 0}, {"accept rules none", forOperators, 0},
+			{"accept corrections --dry-run", forViewers, 0}, {"accept corrections --yes", forOperators, 0},
+			{"accept adoption tier --dry-run", forViewers, 3}, {"accept adoption tier --yes", forOperators, 3}, // nor rules
+			{"accept migration dedicated=example.com/dedicated --dry-run", forViewers, 3}, {"accept migration dedicated=example.com/dedicated", forOperators, 3}, // nor migrations
+		},
+		"release":  {{"release access-live --dry-run", forViewers, 0}, {"release access-live --yes", forOperators, 0}},
+		"recheck":  {{"recheck access-live --yes", forOperators, 3}}, // nor profiles
+		"rollback": {{"rollback access-live --to 0 --dry-run", forViewers, 0}, {"rollback access-live --to 0 --yes", forOperators, 0}},
+		"forget": {
+			{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0},
+			{"forget --older-than 720h --dry-run", forViewers, 0}, {"forget --older-than 720h --at-most 1 --yes", forOperators, 0},
+		},
+		"emergency": {{"emergency --dry-run", forViewers, 0}, {"emergency --end --dry-run", forViewers, 0}, {"emergency --yes", forAdmins, 0}, {"emergency --end --yes", forAdmins, 0}},
+		"uninstall": {{"uninstall --yes", forAdmins, 0}},
+		"doctor":    {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
+		"version":   {{"version", noRights, 0}},
 	}
 }
 
@@ -135,8 +135,7 @@ func TestEveryCommandHasItsRights(t *testing.T) {
 			continue
 		}
 		switch command {
-		case "capture", "webhook", "verify", "check", "probe": // the processes, and what asks no cluster
-		case "gate", "migrate", "policy", "rules": // hold other commands
+		case "capture", "webhook", "verify", "worker", "probe": // the processes, and what asks no cluster
 		default:
 			all = append(all, command)
 		}

@@ -33,12 +33,12 @@ func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testin
 	nodekeep.MustKubectl(t, "annotate", "node", name, host+"=metal3/host-8", "--overwrite")
 	recorded("metal3/host-8")
 	requireGolden(t, "annotations-show", run(t, "show", name).RequireDone(t).Out)
-	requireGolden(t, "annotations-history", run(t, "history", name).RequireDone(t).Out)
+	requireGolden(t, "annotations-history", run(t, "show", name, "--history").RequireDone(t).Out)
 	requireGolden(t, "annotations-explain", run(t, "explain", name).RequireDone(t).Out)
 
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.MustKubectl(t, "annotate", "node", name, host+"-")
-		diff := run(t, "diff", name)
+		diff := run(t, "show", name, "--diff")
 		assert.Equal(t, 1, diff.Code)
 		requireGolden(t, "annotations-diff", diff.Out)
 		nodekeep.MustKubectl(t, "annotate", "node", name, host+"=metal3/host-8")

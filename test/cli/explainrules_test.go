@@ -58,10 +58,10 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 		return !listed
 	}, settles, 100*time.Millisecond)
 	requireGolden(t, "explain-rules", run(t, "explain", name).RequireDone(t).Out)
-	assert.Equal(t, 0, run(t, "diff", name).Code)
+	assert.Equal(t, 0, run(t, "show", name, "--diff").Code)
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.MustKubectl(t, "label", "node", name, "tier=by-hand", "gpu.count-", "--overwrite", "--field-manager=kubelet")
-		a := run(t, "diff", name)
+		a := run(t, "show", name, "--diff")
 		assert.Equal(t, 1, a.Code)
 		requireGolden(t, "diff-rules", a.Out)
 	})
@@ -70,14 +70,14 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	require.Eventually(t, func() bool { return label("tier") == "one" }, settles, 100*time.Millisecond)
 
 	second := rollOut(t, strings.ReplaceAll(explainedRules, "TIER", "two"))
-	held := func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }
+	held := func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep accept rules "+second) }
 	harness.Eventually(t, held, settles, 100*time.Millisecond)
 	var a answer
 	harness.Eventually(t, func() bool { // the status of the NodePolicy says it within seconds
 		a = run(t, "explain", name).RequireDone(t)
-		return strings.Contains(a.Out, "the rules "+second+" only add labels, until nodekeep policy accept "+second)
+		return strings.Contains(a.Out, "the rules "+second+" only add labels, until nodekeep accept rules "+second)
 	}, settles, 100*time.Millisecond)
 	requireGolden(t, "explain-rules-held", strings.ReplaceAll(a.Out, second, "<hash>"))
-	assert.Equal(t, 0, run(t, "diff", name).Code, "what is held is no difference")
+	assert.Equal(t, 0, run(t, "show", name, "--diff").Code, "what is held is no difference")
 	assert.Equal(t, "one", label("tier"))
 }

@@ -25,8 +25,8 @@ labels: {rules: [{name: modern, when: {node: {kernel: ">=6", kubelet: "v1*"}}, s
 	edit(t, name, map[string]string{"dedicated": "ci"})
 
 	for _, args := range [][]string{
-		{"show", name}, {"explain", name}, {"diff", name}, {"gate", "lift", name, "--yes"}, {"history", name}, {"list"}, {"gate", "list"}, {"doctor"}, {"show", name, "--as", system},
-		{"explain", name, "--policy", rules}, {"diff", name, "--policy", rules}, {"policy", "check", rules, "--against-cluster"},
+		{"show", name}, {"explain", name}, {"show", name, "--diff"}, {"release", name, "--from", "gate", "--yes"}, {"show", name, "--history"}, {"list"}, {"list", "--waiting", "gate"}, {"doctor"}, {"show", name, "--as", system},
+		{"explain", name, "--policy", rules}, {"show", name, "--diff", "--policy", rules}, {"check", rules, "--against-cluster"},
 	} {
 		a := run(t, args...)
 		for _, r := range a.Out + a.ErrOut {

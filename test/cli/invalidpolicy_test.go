@@ -61,21 +61,21 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 			}{
 				{"list", 0, open, false},
 				{"show " + open, 0, "dedicated", false},
-				{"diff " + open, 0, "", false},
+				{"show --diff " + open, 0, "", false},
 				{"explain " + open, 0, "labels.ignore has example.com/ignored", false},
-				{"history " + open, 0, "carol", true},
+				{"show --history " + open, 0, "carol", true},
 				{"report compliance", 0, "", false},
-				{"gate list", 0, spoiled, false},
-				{"verify list", 0, held, false},
-				{"verify show " + held, 0, "rest", false},
-				{"verify run --all --dry-run", 0, open, false},
-				{"migrate status", 0, "", false},
-				{"gate lift " + spoiled + " --yes", 0, "gate lifted", false},
-				{"verify run " + open + " --yes", 0, "taint example.com/new:NoSchedule added", false},
-				{"verify release " + held + " --yes", 0, "released without verification", false},
+				{"list --waiting gate", 0, spoiled, false},
+				{"list --waiting verification", 0, held, false},
+				{"show --verification " + held, 0, "rest", false},
+				{"recheck --all --dry-run", 0, open, false},
+				{"report migrations", 0, "", false},
+				{"release " + spoiled + " --from gate --yes", 0, "gate lifted", false},
+				{"recheck " + open + " --yes", 0, "taint example.com/new:NoSchedule added", false},
+				{"release " + held + " --yes", 0, "released without verification", false},
 				{"rollback " + open + " --to 2 --yes", 0, open + ": ", false},
 				{"forget " + absent + " --yes", 0, "node/" + absent + " forgotten", true},
-				{"prune --older-than=22000h --yes", 0, "", true},
+				{"forget --older-than=22000h --yes", 0, "", true},
 				{"uninstall --dry-run", 0, "", true},
 			} {
 				a := run(t, strings.Fields(row.command)...)
@@ -97,7 +97,7 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 				}
 				file := filepath.Join(t.TempDir(), "policy.yaml")
 				require.NoError(t, os.WriteFile(file, []byte(nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "yaml")), 0o600))
-				a := run(t, "policy", "check", file)
+				a := run(t, "check", file)
 				assert.Equal(t, 2, a.Code)
 				assert.Contains(t, a.Out, "spec.retention")
 				assert.Contains(t, a.Out, "spec.labels.keep[0]")

@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// judged is what `policy check --against-cluster -o json` prints of what is kept.
+// judged is what `check --against-cluster -o json` prints of what is kept.
 type judged struct {
 	Impact struct {
 		Kept, NotKept []struct {
@@ -28,7 +28,7 @@ type judged struct {
 
 // An operator's zone is restored. managedFields may show no manager of it then, so only the record shows whose it is.
 func TestARestoredLabelWithoutAManagerIsKeptForDoctorExplainAndPolicyCheckAlike(t *testing.T) {
-	loseEverything(t) // policy check and doctor go through every Node
+	loseEverything(t) // check and doctor go through every Node
 	const name, zone = "kept-1", "failure-domain.beta.kubernetes.io/zone"
 	register(t, name)
 	edit(t, name, map[string]string{zone: "room-9"})
@@ -45,7 +45,7 @@ func TestARestoredLabelWithoutAManagerIsKeptForDoctorExplainAndPolicyCheckAlike(
 			}
 		}
 		var check judged
-		answerJSON(t, &check, "policy", "check", file, "--against-cluster")
+		answerJSON(t, &check, "check", file, "--against-cluster")
 		require.Len(t, check.Impact.Kept, 1)
 		assert.Equal(t, zone, check.Impact.Kept[0].Item)
 		assert.Equal(t, []string{"kubectl-label"}, check.Impact.Kept[0].Managers)
@@ -86,12 +86,12 @@ func TestPolicyCheckShowsWhatIsKeptAndFirstWhatNoOperatorSet(t *testing.T) {
 	})
 	file := policyFile(t, "retention: 720h")
 
-	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
+	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster")
 	requireGolden(t, "policy-kept", a.RequireDone(t).Out)
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## What would be kept\n")
-	_, documented, _ := strings.Cut(section, "$ nodekeep policy check policy.yaml --against-cluster\n")
+	_, documented, _ := strings.Cut(section, "$ nodekeep check policy.yaml --against-cluster\n")
 	documented, _, _ = strings.Cut(documented, "```")
 	require.Contains(t, documented, "vendor-agent")
 	for line := range strings.Lines(documented) {
@@ -101,7 +101,7 @@ func TestPolicyCheckShowsWhatIsKeptAndFirstWhatNoOperatorSet(t *testing.T) {
 	}
 
 	var check judged
-	answerJSON(t, &check, "policy", "check", file, "--against-cluster")
+	answerJSON(t, &check, "check", file, "--against-cluster")
 	first := check.Impact.Kept[0]
 	assert.Equal(t, []any{"gpu.vendor.example/*", []string{"vendor-agent"}, true, 1}, []any{first.Item, first.Managers, first.Unexpected, first.Nodes})
 	require.Len(t, first.Keys, 90)

@@ -49,7 +49,7 @@ func TestListShowsWhatWaitsForAnOperatorAndWhatHasNoRecord(t *testing.T) {
 		register(t, "odd-unrecorded")
 		nodekeep.MustKubectl(t, "label", "node", "odd-unrecorded", "dedicated=ci")
 		requireGolden(t, "list-odd", run(t, "list", "-o", "wide").RequireDone(t).Out)
-		stale := run(t, "list", "--stale", "-o", "name").RequireDone(t).Out
+		stale := run(t, "list", "--waiting", "stale", "-o", "name").RequireDone(t).Out
 		assert.Contains(t, stale, "node/odd-unrecorded\n", "capture has still to record it")
 	})
 	show := run(t, "show", "odd-spoiled")

@@ -45,7 +45,7 @@ func TestManyRecordsAreListedAndPrunedPageByPage(t *testing.T) {
 		manyGone(t, "many", plural)
 		names := strings.Fields(run(t, "list", "-o", "name").RequireDone(t).Out)
 		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), plural)
-		assert.Equal(t, "1200 records removed\n", run(t, "prune", "--older-than=720h", "--yes").RequireDone(t).Out)
+		assert.Equal(t, "1200 records removed\n", run(t, "forget", "--older-than=720h", "--yes").RequireDone(t).Out)
 	})
 	assert.Empty(t, recordsAll(t))
 }
@@ -55,7 +55,7 @@ func TestCtrlCEndsAPruneWithAWordOnWhatWasDone(t *testing.T) {
 	const all = 2000
 	nodekeep.WithoutCapture(t, func() {
 		manyGone(t, "interrupted", all)
-		command := exec.Command(nodekeep.Binary(), "prune", "--older-than=720h", "--yes")
+		command := exec.Command(nodekeep.Binary(), "forget", "--older-than=720h", "--yes")
 		command.Env = nodekeep.Environment("")
 		a := interrupted(t, command, func(string) bool { return recordOf(t, "interrupted-0") == nil || recordOf(t, "interrupted-1") == nil })
 		assert.Equal(t, 130, a.Code, a.ErrOut)

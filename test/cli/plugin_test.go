@@ -30,10 +30,10 @@ func TestKubectlFindsThePluginAndItsHelpSpeaksOfIt(t *testing.T) {
 	assert.Contains(t, a.Out, "Node:        plugin-1")
 
 	help := shell(t, t.TempDir(), inPath+"kubectl nodekeep show --help").RequireDone(t).Out
-	assert.Contains(t, help, "kubectl nodekeep show NODE [flags]")
+	assert.Contains(t, help, "kubectl nodekeep show NODE [--history")
 	assert.Contains(t, help, "  kubectl nodekeep show worker-1\n")
 	assert.NotContains(t, strings.ReplaceAll(help, "kubectl nodekeep", ""), "nodekeep show")
-	assert.Contains(t, help, `Use "kubectl nodekeep options"`)
+	assert.Contains(t, help, `Use "kubectl nodekeep --help"`)
 }
 
 func TestMakePluginPutsTheLinksNextToTheBinary(t *testing.T) {
@@ -58,7 +58,7 @@ func TestNodeNamesAreCompletedFromTheClusterAlsoThroughKubectl(t *testing.T) {
 	remove(t, "complete-gone")
 
 	const want = "complete-gone\ncomplete-here\n:4\n"
-	for _, command := range []string{"show", "diff", "explain", "history", "rollback"} {
+	for _, command := range []string{"show", "explain", "rollback", "forget", "release", "recheck"} {
 		assert.Equal(t, want, run(t, "__complete", command, "complete-").Out, command)
 	}
 	assert.Equal(t, want, shell(t, t.TempDir(), `PATH="`+asPlugin(t)+`:$PATH" kubectl_complete-nodekeep show complete-`).Out)

@@ -21,8 +21,8 @@ import (
 
 func TestAClusterThatCannotBeReachedIsNamedAndNothingIsSaidToBeChanged(t *testing.T) {
 	for _, line := range []string{
-		"list", "list --watch", "show n1", "explain n1", "diff n1", "history n1", "rollback n1 --to 1 --yes", "forget n1 --yes", "remember n1",
-		"accept n1 --machine old", "prune --older-than 720h", "gate list", "gate lift n1 --yes",
+		"list", "list --watch", "show n1", "explain n1", "show n1 --diff", "show n1 --history", "rollback n1 --to 1 --yes", "forget n1 --yes",
+		"accept record n1 --machine old", "accept corrections", "forget --older-than 720h", "list --waiting gate", "list --waiting verification", "release n1 --yes", "recheck --all",
 	} {
 		args := append(strings.Fields(line), "--server=https://127.0.0.1:1", "--request-timeout=1s")
 		assert.Empty(t, ends(t, 3, "the API server at https://127.0.0.1:1 cannot be reached", args...).Out, line)
@@ -35,7 +35,7 @@ func TestAWrongCallIsNamedInPlainWords(t *testing.T) {
 	spoil(t, "accept-spoiled")
 	defer run(t, "forget", "accept-spoiled", "--yes")
 	review, second := filepath.Join(reviews, "base", "kubelet.json"), filepath.Join(reviews, "records", "of-another-node.json")
-	const number = `flag: must be a number that nodekeep history shows, or 0 for the state before the first change`
+	const number = `flag: must be a number that "nodekeep show NODE --history" shows, or 0 for the state before the first change`
 	for _, c := range []struct {
 		line string
 		code int
@@ -52,31 +52,43 @@ func TestAWrongCallIsNamedInPlainWords(t *testing.T) {
 		{"list --live --gone", 2, "--gone and --live exclude each other"},
 		{"show", 2, "takes the name of one Node, and was given 0"},
 		{"show Not_A_Name", 2, `"Not_A_Name" cannot be the name of a Node`},
-		{"accept n1", 2, `--machine "": must be old or new`},
-		{"accept n1 --machine both", 2, `--machine "both": must be old or new`},
-		{"accept --machine old", 2, "takes the name of one Node, and was given 0"},
-		{"accept accept-nobody --machine old", 3, "there is no record of Node"},
-		{"accept accept-spoiled --machine old", 3, "unreadable record"},
-		{"prune --older-than=", 2, "says for how long"},
-		{"prune --older-than 0", 2, "nothing to remove"},
-		{"prune --older-than 1m", 2, "must not be shorter than 10m"},
-		{"prune --older-than x", 2, "must be a duration"},
+		{"accept", 2, "takes a kind: one of record, rules, corrections, adoption, migration"},
+		{"accept n1", 2, `"n1": the kind must be one of record, rules`},
+		{"accept record n1", 2, `--machine "": must be old or new`},
+		{"accept record n1 --machine both", 2, `--machine "both": must be old or new`},
+		{"accept record --machine old", 2, "takes the name of one Node, and was given 0"},
+		{"accept record accept-nobody --machine old", 3, "there is no record of Node"},
+		{"accept record accept-spoiled --machine old", 3, "unreadable record"},
+		{"forget", 2, "takes the name of one Node, and was given 0"},
+		{"forget n1 --older-than 720h", 2, "NODE and --older-than exclude each other"},
+		{"forget n1 --at-most 1", 2, "--at-most goes with --older-than"},
+		{"forget --older-than=", 2, "says for how long"},
+		{"forget --older-than 0", 2, "nothing to remove"},
+		{"forget --older-than 1m", 2, "must not be shorter than 10m"},
+		{"forget --older-than x", 2, "must be a duration"},
 		{"rollback n1 --yes", 2, `"to" not set`},
 		{"rollback n1 --to=abc", 2, `invalid argument "abc" for "--to" ` + number},
 		{"rollback n1 --to=-1", 2, `invalid argument "-1" for "--to" ` + number},
 		{"rollback n1 --to=1.5", 2, `invalid argument "1.5" for "--to" ` + number},
-		{"rollback n1 --to 1 --dry-run=maybe", 2, "none, server, client"},
+		{"rollback n1 --to 1 --dry-run=maybe", 2, `"maybe"`},
 		{"rollback history-0 --to 1", 3, `there is no Node "history-0"`},
-		{"remember remember-nobody", 3, `there is no Node "remember-nobody"`},
-		{"gate open", 2, `unknown command "open" for "nodekeep gate"`},
-		{"gate lift gate-nobody", 3, `there is no Node "gate-nobody"`},
-		{"verify show verify-none", 3, `there is no Node "verify-none", and no report about one in namespace nodekeep-checks`},
-		{"verify list --checks-namespace A", 2, `--checks-namespace "A"`},
-		{"verify release", 2, "takes the name of one Node"},
-		{"policy check no-such-file.yaml", 2, "no such file"},
-		{"policy accept", 2, "takes the hash of the rules, and was given 0"},
-		{"migrate plan gpu", 2, `"gpu" must be OLD=NEW`},
-		{"migrate plan gpu=a=b", 2, `"a=b" cannot be the key of a label`},
+		{"release gate-nobody", 3, `there is no Node "gate-nobody"`},
+		{"show verify-none --verification", 3, `there is no Node "verify-none", and no report about one in namespace nodekeep-checks`},
+		{"list --waiting verification --checks-namespace A", 2, `--checks-namespace "A"`},
+		{"list --waiting forever", 2, `--waiting "forever": must be one of gate, verification, quarantine, stale`},
+		{"list --waiting gate --gone", 2, "do not go with --waiting gate"},
+		{"list --all", 2, "--all goes with --waiting verification"},
+		{"show n1 --diff --history", 2, "--history, --diff and --verification exclude each other"},
+		{"release n1 --from all", 2, `--from "all": must be gate or verification`},
+		{"release", 2, "takes the name of one Node"},
+		{"check no-such-file.yaml", 2, "no such file"},
+		{"accept rules", 2, "takes the hash of what is held, and was given 0"},
+		{"accept rules none --machine old", 2, `--machine goes with "record", not with "rules"`},
+		{"accept corrections all", 2, `takes no arguments, and was given "all"`},
+		{"report usage gpu", 2, "takes one section at most"},
+		{"report migrations -o csv", 2, "migrations has no --output csv"},
+		{"report migrations gpu", 2, `"gpu" must be OLD=NEW`},
+		{"report migrations gpu=a=b", 2, `"a=b" cannot be the key of a label`},
 		{"explain worker-1 --review x.json", 2, "not both"},
 		{"explain worker-1 --record x.json", 2, "go with --review"},
 		{"explain --review /does/not/exist", 2, "--review /does/not/exist"},

@@ -100,7 +100,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 		old := recordOf(t, "recovery-undecided").Quarantined
 		require.NotNil(t, old, "what is to be decided is still to be decided")
 		assert.Equal(t, "aaaa", old.Machine.SystemUUID)
-		assert.Contains(t, run(t, "history", "recovery-2").RequireDone(t).Out, "tenant:NoSchedule", "histories are kept")
+		assert.Contains(t, run(t, "show", "recovery-2", "--history").RequireDone(t).Out, "tenant:NoSchedule", "histories are kept")
 
 		nodekeep.MustKubectl(t, "label", "node", "recovery-2", "rack-") // from here on they are records like any others
 		eventually(t, "recovery-2", func(r record.Record) bool { _, ok := r.Items()["rack"]; return !ok })

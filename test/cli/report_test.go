@@ -100,11 +100,11 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	}
 	remove(t, "migrate-4")
 	selectsOn(t, "migrate-agent", "gpu")
-	requireGolden(t, "migrate-plan", run(t, "migrate", "plan", "gpu=example.com/gpu").RequireDone(t).Out)
-	refused := run(t, "migrate", "plan", "gpu=node-restriction.kubernetes.io/gpu")
+	requireGolden(t, "migrate-plan", run(t, "report", "migrations", "gpu=example.com/gpu").RequireDone(t).Out)
+	refused := run(t, "report", "migrations", "gpu=node-restriction.kubernetes.io/gpu", "--exit-code")
 	assert.Equal(t, 1, refused.Code)
 	requireGolden(t, "migrate-plan-refused", refused.Out)
-	requireGolden(t, "migrate-status-none", run(t, "migrate", "status").RequireDone(t).Out)
+	requireGolden(t, "migrate-status-none", run(t, "report", "migrations").RequireDone(t).Out)
 
 	// Without capture nothing is renamed here; test/integration/migration does that.
 	require.NoError(t, nodekeep.StopCapture())
@@ -114,10 +114,10 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 		require.NoError(t, nodekeep.StartCapture(t.Context()))
 		returned()
 	}()
-	status := run(t, "migrate", "status")
+	status := run(t, "report", "migrations", "--exit-code")
 	assert.Equal(t, 1, status.Code)
 	requireGolden(t, "migrate-status", status.Out)
-	refused = run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")
+	refused = run(t, "accept", "migration", "gpu=example.com/gpu", "--yes")
 	assert.Equal(t, 1, refused.Code)
 	requireGolden(t, "migrate-new-refused", refused.ErrOut)
 	findings := run(t, "doctor").Out
@@ -127,11 +127,11 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	rollOut(t, migrating("new", ""))
 	findings = run(t, "doctor").Out
 	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is held, and blocked: 1 DaemonSet selects on gpu by nodeSelector: default/migrate-agent")
-	assert.Contains(t, findings, "nodekeep migrate new gpu=example.com/gpu\n")
+	assert.Contains(t, findings, "nodekeep accept migration gpu=example.com/gpu\n")
 
 	nodekeep.MustKubectl(t, "-n", "default", "delete", "daemonset", "migrate-agent")
 	rollOut(t, combined)
-	requireGolden(t, "migrate-new-both", run(t, "migrate", "new", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
+	requireGolden(t, "migrate-new-both", run(t, "accept", "migration", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
 }
 
 func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {

@@ -32,18 +32,17 @@ func TestAUserWhoMayOnlyReadSeesWhichRightIsMissingAndChangesNothing(t *testing.
 		nodekeep.MustKubectl(t, "label", "node", "rights-live", "dedicated=night", "--overwrite")
 		const notPatch, notDelete = "you may not patch configmaps in namespace nodekeep-system", "you may not delete configmaps in namespace nodekeep-system"
 		for line, want := range map[string]string{
-			"forget rights-gone dedicated --yes":          notPatch,
-			"forget rights-gone --yes":                    notDelete,
-			"remember rights-live":                        notPatch,
-			"accept rights-undecided --machine old --yes": notPatch,
-			"prune --older-than 720h --yes":               notDelete,
-			"gate lift rights-live --yes":                 "you may not patch nodes in the whole cluster",
+			"forget rights-gone dedicated --yes":                 notPatch,
+			"forget rights-gone --yes":                           notDelete,
+			"accept record rights-undecided --machine old --yes": notPatch,
+			"forget --older-than 720h --yes":                     notDelete,
+			"release rights-live --yes":                          "you may not patch nodes in the whole cluster",
 		} {
 			a := ends(t, 3, want, append(strings.Fields(line), "--as=rachel")...)
 			assert.Empty(t, a.Out, line)
 			assert.Contains(t, a.ErrOut, "an administrator can grant it", line)
 		}
-		a := run(t, "gate", "list", "--as=rachel")
+		a := run(t, "list", "--waiting", "gate", "--as=rachel")
 		assert.Equal(t, 0, a.Code, a.ErrOut)
 		assert.Contains(t, a.Out, "rights-live")
 		assert.Contains(t, a.ErrOut, "Whether a capture runs is not known: you may not get leases.coordination.k8s.io")

@@ -68,9 +68,9 @@ func (s snippet) runElsewhere() (test string, ok bool) {
 
 // snippetCodes are those with which a block ends, where that is not 0.
 var snippetCodes = map[string]int{
-	"nodekeep migrate new":                    3, // the shipped policy has no migrations
-	"nodekeep accept":                         3, // one of two
-	"nodekeep rules adopt":                    3, // nor rules
+	"nodekeep accept migration":               3, // the shipped policy has no migrations
+	"nodekeep accept record":                  3, // one of two
+	"nodekeep accept adoption":                3, // nor rules
 	"kubectl taint nodes --all nodekeep.dev/": 1, // not every Node has the taint
 }
 
@@ -81,7 +81,7 @@ var otherTools = regexp.MustCompile(`(?m)^ *(go|helm|make) ([^\n]*\\\n)*[^\n]*\n
 func TestTheShellSnippetsOfTheDocsRun(t *testing.T) {
 	whole := t
 	values := strings.NewReplacer("NODE", "worker-1", "FILE", "policy.yaml", "HASH", "none", "new.yaml", "policy.yaml",
-		"accept worker-1", "accept worker-3", "nodekeep doctor\n", "nodekeep doctor || true\n") // no kubelet runs here, which doctor finds
+		"accept record worker-1", "accept record worker-3", "nodekeep doctor\n", "nodekeep doctor || true\n") // no kubelet runs here, which doctor finds
 	nodekeep.MustKubectl(t, "create", "clusterrolebinding", "nodekeep-verify-removal", "--clusterrole=view", "--user=nobody") // as with onFailure
 	deletedAtEnd(t, "clusterrolebinding", "nodekeep-verify-removal")
 	for _, s := range snippets(t) {

@@ -96,7 +96,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		opens("by-its-kubelet")
 		assert.NotContains(t, current.Node(t, "by-its-kubelet").Labels, "nodekeep.dev/verified")
 
-		for _, line := range []string{"verify list", "verify show later", "gate list", "explain later"} {
+		for _, line := range []string{"list --waiting verification", "show later --verification", "list --waiting gate", "explain later"} {
 			got := current.Command(t, "", "", strings.Fields(line)...)
 			assert.Equal(t, 0, got.Code, line)
 			assert.Contains(t, got.ErrOut, "An emergency was declared", line)
@@ -109,7 +109,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		doctor := current.Command(t, "", "", "doctor")
 		assert.Contains(t, doctor.Out, "warning (emergency): rolebinding/nodekeep-emergency: an emergency was declared")
 		assert.Contains(t, doctor.Out, "a dry-run creation of a Node returns without the gate; see emergency")
-		denied := current.Command(t, "", "", "verify", "run", "later", "--yes")
+		denied := current.Command(t, "", "", "recheck", "later", "--yes")
 		assert.Equal(t, 3, denied.Code)
 		assert.Contains(t, denied.ErrOut, "during an emergency no Node is verified")
 
@@ -122,9 +122,9 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		harness.Eventually(t, func() bool { return harness.Series(t, current.MetricsURL("verify"), "nodekeep_policy_emergency") == 1 }, settles, 50*time.Millisecond)
 
 		end := emergency(t, current, "--end", "--dry-run")
-		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep verify run --all`, end)
+		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep recheck --all`, end)
 		end = emergency(t, current, "--end", "--yes")
-		assert.Contains(t, end, "the emergency is ended: nodekeep acts on new Nodes again\nopen and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep verify run --all")
+		assert.Contains(t, end, "the emergency is ended: nodekeep acts on new Nodes again\nopen and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep recheck --all")
 		current.WaitGating(t, true)
 		harness.Eventually(t, func() bool { return harness.Series(t, current.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
 		for _, name := range []string{"gated", "later", "by-its-kubelet"} {

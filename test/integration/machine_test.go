@@ -69,7 +69,7 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testin
 				assert.Equal(t, old, setAside.Items(), "the old side is untouched")
 				nodekeep.WaitEvent(t, c.name, "MachineMismatch")
 				described := nodekeep.MustKubectl(t, "describe", "node", c.name)
-				assert.Contains(t, described, "nodekeep accept "+c.name+" --machine old")
+				assert.Contains(t, described, "nodekeep accept record "+c.name+" --machine old")
 				assert.Contains(t, described, "kubectl -n "+harness.Namespace+" annotate configmap "+store.Name(c.name)+" ")
 
 				nodekeep.Label(t, c.name, map[string]any{"new": "1"})

@@ -27,11 +27,11 @@ const (
 
 // commands are what an operator asks in any situation. None changes anything.
 var commands = []string{
-	"list", "list -o wide", "gate list", "report", "doctor",
-	"show " + healthy, "diff " + healthy, "explain " + healthy, "history " + healthy,
-	"show " + deleted, "explain " + deleted, "history " + deleted, "forget --dry-run " + deleted,
+	"list", "list -o wide", "list --waiting gate", "report", "doctor",
+	"show " + healthy, "show --diff " + healthy, "explain " + healthy, "show --history " + healthy,
+	"show " + deleted, "explain " + deleted, "show --history " + deleted, "forget --dry-run " + deleted,
 	"show " + failing, "explain " + failing,
-	"verify list", "verify list -o wide", "verify show " + healthy, "verify show " + failing, "verify show " + deleted,
+	"list --waiting verification", "list --waiting verification -o wide", "show --verification " + healthy, "show --verification " + failing, "show --verification " + deleted,
 	"emergency --dry-run", "uninstall --dry-run",
 }
 

@@ -13,38 +13,54 @@ import (
 
 // Output is what a command has printed, on both outputs, and how it ended.
 type Output struct {
-	Command []string // without the program: "verify", "list"
+	Command []string // without the program: "show", "worker-1", "--diff"
 	Text    string
 	Code    int
 }
 
-// matches reports whether this is the command of these words, whatever arguments follow.
-func (s Output) matches(words ...string) bool {
-	return len(s.Command) >= len(words) && slices.Equal(s.Command[:len(words)], words)
+// views are the flags by which a command answers something else than without them.
+var views = []string{"--waiting", "--history", "--diff", "--verification"}
+
+// matches reports whether this is the command of that name, with this view (empty: with none), whatever other arguments it has.
+func (s Output) matches(name, view string) bool {
+	if len(s.Command) == 0 || s.Command[0] != name {
+		return false
+	}
+	given := ""
+	for i, word := range s.Command {
+		switch {
+		case word == "--waiting":
+			given = word + " " + s.Command[i+1]
+		case slices.Contains(views, word):
+			given = word
+		}
+	}
+	return given == view
 }
 
 // statement is a kind of sentence: where a command says one, it must be true.
 type statement struct {
 	about   string
-	command []string // the words of the command; empty: every command
+	command string // its name; empty: every command
+	view    string // the flag by which it answers this
 	wrong   func(out Output, s State) []string
 }
 
 // statements are all that the checker knows.
 var statements = []statement{
-	{"the Nodes of a list, their status and their gate", []string{"list"}, wrongList},
-	{"the Nodes behind the gate", []string{"gate", "list"}, wrongGate},
-	{"differences between a Node and its record", []string{"diff"}, wrongDifferences},
-	{"what a record has", []string{"show"}, wrongRecord},
-	{"where a Node stands", []string{"explain"}, wrongExplanation},
-	{"which Nodes take workloads", []string{"verify", "list"}, wrongVerification},
-	{"whether a Node takes workloads", []string{"verify", "show"}, wrongVerifiedNode},
-	{"the last change of each item", []string{"history"}, wrongHistory},
-	{"how many Nodes there are", []string{"report"}, wrongReport},
-	{"checks that are ok", []string{"doctor"}, wrongDoctor},
-	{"an emergency", nil, wrongEmergency},
-	{"a policy that cannot be used", nil, wrongPolicy},
-	{"which processes have not read the policy", nil, wrongFollowers},
+	{"the Nodes of a list, their status and their gate", "list", "", wrongList},
+	{"the Nodes behind the gate", "list", "--waiting gate", wrongGate},
+	{"differences between a Node and its record", "show", "--diff", wrongDifferences},
+	{"what a record has", "show", "", wrongRecord},
+	{"where a Node stands", "explain", "", wrongExplanation},
+	{"which Nodes take workloads", "list", "--waiting verification", wrongVerification},
+	{"whether a Node takes workloads", "show", "--verification", wrongVerifiedNode},
+	{"the last change of each item", "show", "--history", wrongHistory},
+	{"how many Nodes there are", "report", "", wrongReport},
+	{"checks that are ok", "doctor", "", wrongDoctor},
+	{"an emergency", "", "", wrongEmergency},
+	{"a policy that cannot be used", "", "", wrongPolicy},
+	{"which processes have not read the policy", "", "", wrongFollowers},
 }
 
 // Untrue names each statement of a command that is true in none of these states. The API server had them while the command ran. It is empty if the
@@ -52,7 +68,7 @@ var statements = []statement{
 func Untrue(out Output, states ...State) []string {
 	var untrue []string
 	for _, statement := range statements {
-		if len(statement.command) > 0 && !out.matches(statement.command...) {
+		if statement.command != "" && !out.matches(statement.command, statement.view) {
 			continue
 		}
 		var fewest []string
@@ -130,12 +146,14 @@ func wrongSet(subject string, rows []row, want []string) (wrong []string) {
 	return wrong
 }
 
-// subject returns the Node that a command is about.
-func (s Output) subject(words int) string {
-	if len(s.Command) <= words {
-		return ""
+// subject returns the Node that a command is about: its first argument that is no flag.
+func (s Output) subject() string {
+	for _, word := range s.Command[1:] {
+		if !strings.HasPrefix(word, "-") {
+			return word
+		}
 	}
-	return s.Command[words]
+	return ""
 }
 
 // wrongColumns compares the columns NODE and RECORD of a table of items.
@@ -159,7 +177,7 @@ func wrongColumns(rows []row, node string, s State) (wrong []string) {
 }
 
 func wrongDifferences(out Output, s State) []string {
-	node := out.subject(1)
+	node := out.subject()
 	wrong := wrongColumns(rowsOf(out.Text, "KEY", "RECORD", "NODE"), node, s)
 	if strings.Contains(out.Text, "No differences.") && s.Nodes[node] != nil {
 		for item, value := range s.Records[node].Items() {
@@ -206,7 +224,7 @@ func mayBeKept(node *corev1.Node) bool {
 }
 
 func wrongRecord(out Output, s State) []string {
-	node := out.subject(1)
+	node := out.subject()
 	wrong := wrongStatus(out, node, s)
 	if out.Code != 0 {
 		return wrong
@@ -226,7 +244,7 @@ func wrongRecord(out Output, s State) []string {
 }
 
 func wrongExplanation(out Output, s State) []string {
-	node := out.subject(1)
+	node := out.subject()
 	wrong := append(wrongStatus(out, node, s), wrongColumns(rowsOf(out.Text, "ITEM", "KEY", "NODE", "RECORD"), node, s)...)
 	runs := len(s.Pods[captureProcess]) > 0 || s.Leader != ""
 	if out.Code == 0 && s.Nodes[node] != nil && noneRuns.MatchString(out.Text) == runs {
@@ -281,7 +299,7 @@ func wrongOpening(name, state, reason string, s State) []string {
 }
 
 func wrongVerifiedNode(out Output, s State) []string {
-	node, state := out.subject(2), factOf(out.Text, "State")
+	node, state := out.subject(), factOf(out.Text, "State")
 	switch {
 	case state == "":
 		return nil
@@ -296,7 +314,7 @@ func wrongVerifiedNode(out Output, s State) []string {
 }
 
 func wrongHistory(out Output, s State) (wrong []string) {
-	node := out.subject(1)
+	node := out.subject()
 	items := s.Records[node].Items()
 	last := map[string]string{}
 	for _, row := range rowsOf(out.Text, "NUMBER", "KEY", "TO") {
@@ -373,22 +391,22 @@ func wrongDoctor(out Output, s State) (wrong []string) {
 
 // judges reports whether a command decides by the policy, and so must say what stands in the way.
 func (s Output) judges() bool {
-	return s.matches("explain") || s.matches("diff") || s.matches("verify", "list") || s.matches("verify", "show") || s.matches("gate", "list") || s.matches("doctor")
+	return s.matches("explain", "") || s.matches("show", "--diff") || s.matches("list", "--waiting verification") || s.matches("show", "--verification") || s.matches("list", "--waiting gate") || s.matches("doctor", "")
 }
 
 // checksIt is how a command says that another one has a Node checked.
-var checksIt = regexp.MustCompile("verify run [^`]*` checks it")
+var checksIt = regexp.MustCompile("recheck [^`]*` checks it")
 
 // emergency is how a command says that there is one.
 var emergency = regexp.MustCompile(`(?i)an emergency was declared`)
 
 func wrongEmergency(out Output, s State) []string {
-	if out.matches("emergency") || !out.judges() || out.matches("diff") {
+	if out.matches("emergency", "") || !out.judges() || out.matches("show", "--diff") {
 		return nil
 	}
 	switch says := emergency.MatchString(out.Text); {
 	case s.Emergency && checksIt.MatchString(out.Text):
-		return []string{"verify run checks no Node now"}
+		return []string{"recheck checks no Node now"}
 	case s.Emergency && !says:
 		return []string{"there is one, and it does not say so"}
 	case !s.Emergency && says:

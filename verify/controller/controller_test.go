@@ -59,7 +59,7 @@ func TestANodeWhoseCheckFailsStaysTaintedWithAReportAndOpensWhenTheFaultEnds(t *
 		return b.progress("n1").Attempts >= 2 && conditionOf(b.node("n1")).Status == corev1.ConditionFalse
 	})
 	assert.False(t, isOpen(b.node("n1")))
-	assert.Equal(t, "a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; `nodekeep verify show n1` has the report", conditionOf(b.node("n1")).Message)
+	assert.Equal(t, "a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; `nodekeep show n1 --verification` has the report", conditionOf(b.node("n1")).Message)
 	kept, err := b.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), verify.ReportName("n1"), metav1.GetOptions{})
 	require.NoError(t, err)
 	report, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])

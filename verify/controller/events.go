@@ -66,7 +66,7 @@ func (c *Controller) reportVerified(n *node, action verify.Action) {
 }
 
 // othersToo ends an Event that is one for many Nodes.
-const othersToo = ". Other Nodes of the profile with the same result may get no Event while this lasts; `nodekeep verify list` shows them"
+const othersToo = ". Other Nodes of the profile with the same result may get no Event while this lasts; `nodekeep list --waiting verification` shows them"
 
 // reportAttempt shows an attempt that did not pass.
 func (c *Controller) reportAttempt(n *node, action verify.Action) {

@@ -29,7 +29,7 @@ func TestThreeRealNodesThatExistAreTakenIntoVerificationWhileAlwaysOneTakesPods(
 	}
 
 	states := c.watches(t, metav1.ListOptions{})
-	t.Log(c.nodekeep(t, "verify", "run", "--all", "--max", "34%", "--yes"))
+	t.Log(c.nodekeep(t, "recheck", "--all", "--max", "34%", "--yes"))
 	for _, name := range names {
 		assert.Equal(t, 2, roundOf(c.opens(t, name)), "it was open, and was checked once")
 	}
@@ -49,7 +49,7 @@ func TestThreeRealNodesThatExistAreTakenIntoVerificationWhileAlwaysOneTakesPods(
 	}
 	assert.Equal(t, 1, limit, "a third of three Nodes")
 
-	assert.Contains(t, c.nodekeep(t, "verify", "run", "--all", "--yes"), "3 passed these checks before")
+	assert.Contains(t, c.nodekeep(t, "recheck", "--all", "--yes"), "3 passed these checks before")
 	for _, name := range names {
 		assert.Equal(t, 2, roundOf(c.Node(t, name)))
 	}

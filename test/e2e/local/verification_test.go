@@ -286,7 +286,7 @@ func (c *cluster) staysTainted(t *testing.T, name string, result verify.Verdict,
 // showsReport: the operator's command names the check and the reason.
 func (c *cluster) showsReport(t *testing.T, name, check string, reasons []string) {
 	t.Helper()
-	out := c.nodekeep(t, "verify", "show", name)
+	out := c.nodekeep(t, "show", name, "--verification")
 	if check != "*" {
 		assert.Contains(t, out, check)
 	}

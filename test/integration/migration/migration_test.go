@@ -108,7 +108,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	prev := podsOf(t)
 	pos("all Pods are bound")
 
-	answer := nodekeep.Command(t, "", "", "migrate", "plan", oldKey+"="+newKey)
+	answer := nodekeep.Command(t, "", "", "report", "migrations", oldKey+"="+newKey)
 	assert.Zero(t, answer.Code, answer.ErrOut)
 	for _, says := range []string{"DaemonSet", "default/agent", "Deployment", "default/training", " 360 ", " 90 ", " 40 ", " 10 "} { // of both values, here and away
 		assert.Contains(t, answer.Out, says)
@@ -123,7 +123,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	pos("every Node has both keys")
 
 	usePolicy(t, migrating("new"))
-	answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
+	answer = nodekeep.Command(t, "", "", "accept", "migration", oldKey+"="+newKey, "--yes")
 	assert.Equal(t, 1, answer.Code, "a DaemonSet selects on the old key")
 	assert.Contains(t, answer.ErrOut, "default/agent")
 	assert.False(t, slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { _, ok := n.Labels[oldKey]; return !ok }), "the policy alone removes nothing")
@@ -139,7 +139,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	pos("the operator has moved the workloads")
 
 	harness.Eventually(t, func() bool {
-		answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
+		answer = nodekeep.Command(t, "", "", "accept", "migration", oldKey+"="+newKey, "--yes")
 		return answer.Code == 0
 	}, settles, time.Second, "nothing selects on the old key any more")
 	eventuallyKilled(t, func() bool {
@@ -151,7 +151,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	harness.Eventually(t, func() bool { return len(recorded(t, oldKey)) == 0 && maps.Equal(recorded(t, newKey), want) }, settles, time.Second,
 		"every record has the new key, those of Nodes that are away, too")
 	pos("the migration is over")
-	answer = nodekeep.Command(t, "", "", "migrate", "status")
+	answer = nodekeep.Command(t, "", "", "report", "migrations", "--exit-code")
 	assert.Zero(t, answer.Code, answer.Out+answer.ErrOut)
 	usePolicy(t, "")
 

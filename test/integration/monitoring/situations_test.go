@@ -64,14 +64,14 @@ var situations = []situation{
 	}},
 	{"capture may not change Nodes", captureMayNotPatch, []row{
 		{"NodekeepManyNodesGated", []shown{
-			{"nodekeep gate list", 0, []string{"NODE"}},
+			{"nodekeep list --waiting gate", 0, []string{"NODE"}},
 			{"kubectl logs", 0, []string{"NODE", "forbidden"}},
 			{"nodekeep emergency", 0, []string{`~behind the gate: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 		{"NodekeepRecordsNotCurrent", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 		{"NodekeepCaptureFails", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 		{"NodekeepNodeGatedForLong", []shown{
-			{"nodekeep gate list", 0, []string{"NODE", "log of the leading capture"}},
+			{"nodekeep list --waiting gate", 0, []string{"NODE", "log of the leading capture"}},
 			{"kubectl get events", 0, []string{"No resources found"}}, // so the log has the reason
 			{"kubectl get configmap", 1, []string{"not found"}},       // it has no record
 			{"kubectl logs", 0, []string{"NODE", "forbidden"}},
@@ -80,7 +80,7 @@ var situations = []situation{
 	}},
 	{"the record of a Node that registers cannot be read", recordIsTorn, []row{
 		{"NodekeepNodeGatedForLong", []shown{
-			{"nodekeep gate list", 0, []string{"NODE", "record cannot be read", "node.NODE"}},
+			{"nodekeep list --waiting gate", 0, []string{"NODE", "record cannot be read", "node.NODE"}},
 			{"kubectl get events", 0, []string{"node/NODE", "RecordInvalid"}},
 			{"kubectl get configmap", 0, []string{"torn"}},
 			{"kubectl logs", 1, nil}, // that is for Nodes without an Event
@@ -95,7 +95,7 @@ var situations = []situation{
 			{"kubectl get events", 0, []string{"No resources found"}}, // no rule makes it
 		}},
 		{"NodekeepNodeGatedForLong", []shown{
-			{"nodekeep gate list", 0, []string{"NODE", "refuses", "denied by another team"}},
+			{"nodekeep list --waiting gate", 0, []string{"NODE", "refuses", "denied by another team"}},
 			{"kubectl get events", 0, []string{"node/NODE", refusedLabel}},
 			{"kubectl get configmap", 0, []string{refusedLabel}},
 			{"kubectl logs", 0, []string{"NODE", "denied by another team"}},
@@ -141,29 +141,29 @@ var situations = []situation{
 	{"records were changed while capture was down", recordsTakeLabels, []row{
 		{"NodekeepCorrectionsHeld", []shown{
 			{"nodekeep list", 0, []string{"~(?m)^NODE .*no: 1 to restore"}}, // column CURRENT
-			{"nodekeep diff NODE", 1, []string{"rack", "another", "mine"}},
-			{"nodekeep policy accept corrections", 0, []string{"for an hour"}},
+			{"nodekeep show NODE --diff", 1, []string{"rack", "another", "mine"}},
+			{"nodekeep accept corrections", 0, []string{"for an hour"}},
 			{"nodekeep emergency", 0, []string{`~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 	{"new rules change a label of every Node", rulesAreHeld, []row{
 		{"NodekeepChangesHeld", []shown{
 			{"nodekeep doctor", 1, []string{"(label-rules)", "HASH"}},
-			{"nodekeep policy accept <hash> --dry-run", 0, []string{"HASH", "on 3 of 3 Nodes"}},
-			{"nodekeep policy accept <hash>", 0, []string{"HASH", "~(?i)accepted"}},
+			{"nodekeep accept rules <hash> --dry-run", 0, []string{"HASH", "on 3 of 3 Nodes"}},
+			{"nodekeep accept rules <hash>", 0, []string{"HASH", "~(?i)accepted"}},
 		}},
 	}},
 	{"a label is being renamed, and a Node has both keys", migrationIsOpen, []row{
 		{"NodekeepMigrationOpen", []shown{
-			{"nodekeep migrate status", 1, []string{"OLD", "NEW", "both keys", "renamed-17", "conflict", "NODE"}},
-			{"nodekeep migrate new", 0, []string{"phase: new"}},
+			{"nodekeep report migrations", 0, []string{"OLD", "NEW", "both keys", "renamed-17", "conflict", "NODE"}},
+			{"nodekeep accept migration", 0, []string{"phase: new"}},
 		}},
 	}},
 	{"an inventory moves every Node", inventoryIsHeld, []row{
 		{"NodekeepChangesHeld", []shown{
 			{"nodekeep doctor", 1, []string{"(inventory)", "racks", "HASH", "3 of 3 Nodes"}},
-			{"nodekeep policy accept <hash> --dry-run", 0, []string{"racks"}},
-			{"nodekeep policy accept <hash>", 0, []string{"racks", "~(?i)accepted"}},
+			{"nodekeep accept rules <hash> --dry-run", 0, []string{"racks"}},
+			{"nodekeep accept rules <hash>", 0, []string{"racks", "~(?i)accepted"}},
 		}},
 	}},
 	{"an inventory was deleted", inventoryIsStale, []row{
@@ -224,53 +224,53 @@ var situations = []situation{
 	}},
 	{"Nodes fail their checks", nodesFail, []row{
 		{"NodekeepRemovalsStopped", []shown{
-			{"nodekeep verify list", 0, []string{"NODE", "dns"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE", "dns"}},
 			{"kubectl get events", 0, []string{"node/NODE", "RemovalHeld"}},
 			{"nodekeep doctor", 1, []string{"nodekeep-verify-removal"}},
 		}},
 		{"NodekeepCheckFails", []shown{
-			{"nodekeep verify list", 0, []string{"NODE", "dns", "Timeout"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE", "dns", "Timeout"}},
 			{"kubectl get events", 0, []string{"No resources found"}}, // no verified Node fails it
 		}},
 		{"NodekeepNodesUnverified", []shown{
-			{"nodekeep verify list", 0, []string{"NODE", "dns", "Timeout"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE", "dns", "Timeout"}},
 			{"kubectl get pods", 0, []string{"NODE"}},
 			{"kubectl taint", 0, []string{"NODE untainted"}},
 		}},
 	}},
 	{"a workload runs on a Node that is to be removed", podHoldsRemoval, []row{
-		{"NodekeepRemovalsHeld", []shown{{"nodekeep verify list", 0, []string{"NODE", "dns", "Pods", "default/workload"}}}},
+		{"NodekeepRemovalsHeld", []shown{{"nodekeep list --waiting verification", 0, []string{"NODE", "dns", "Pods", "default/workload"}}}},
 	}},
 	{"a Node that failed was removed", nodeIsRemoved, []row{
 		{"NodekeepNodesRemoved", []shown{
-			{"nodekeep verify list", 0, []string{"Removed lately", "NODE"}},
+			{"nodekeep list --waiting verification", 0, []string{"Removed lately", "NODE"}},
 			{"kubectl get events", 0, []string{"NODE", "NodeRemoved", "dns"}},
 			{"kubectl delete clusterrolebinding", 0, []string{"nodekeep-verify-removal"}},
 		}},
 	}},
 	{"most Nodes of a profile fail", tooManyFail, []row{
 		{"NodekeepRemovalsStopped", []shown{
-			{"nodekeep verify list", 0, []string{"NODE", "dns", "TooMany"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE", "dns", "TooMany"}},
 			{"kubectl get events", 0, []string{"node/NODE", "RemovalHeld", "stopAbove"}},
 			{"nodekeep doctor", unserved, nil}, // nothing is missing
 		}},
 	}},
 	{"verified Nodes fail the check, too", failureIsShared, []row{
 		{"NodekeepCheckFails", []shown{
-			{"nodekeep verify list", 0, []string{"NODE", "dns"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE", "dns"}},
 			{"kubectl get events", 0, []string{"SharedFailure", "node/verified-"}},
 		}},
 	}},
 	{"no replica of the controller of verification runs", verifyIsDown, []row{
 		{"NodekeepVerifyAbsent", []shown{
-			{"nodekeep verify list", 0, []string{"NODE"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE"}},
 			{"kubectl get pods", 0, []string{"nodekeep-verify ", "CrashLoopBackOff"}},
 			{"nodekeep emergency", 0, []string{`~behind a verification taint: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 	{"the controller of verification may not write its Lease", verifyMayNotLead, []row{
 		{"NodekeepVerifyNoLeader", []shown{
-			{"nodekeep verify list", 0, []string{"NODE"}},
+			{"nodekeep list --waiting verification", 0, []string{"NODE"}},
 			{"kubectl get lease nodekeep-verify", 0, []string{`~(?m)^nodekeep-verify +[0-9hms]+$`}}, // it has no holder
 			{"kubectl logs", 0, []string{"leases", "forbidden"}},
 			{"nodekeep emergency", 0, []string{`~behind a verification taint: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
@@ -412,7 +412,7 @@ func (n night) filled(line, alert string, known facts) string {
 	case contains("--dry-run"):
 	case contains("emergency") && alert != "NodekeepEmergency":
 		line += " --dry-run"
-	case contains("emergency"), contains("policy", "accept"), contains("migrate", "new"):
+	case contains("emergency"), contains("accept", "rules"), contains("accept", "migration"):
 		line = "echo yes | " + line
 	case words[0] == "kubectl" && (contains("delete") || contains("patch") || contains("taint")):
 		line += " --dry-run=server"

@@ -94,7 +94,7 @@ func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 	withSections(t, "cordon: keep")
 	waits(t, "InForce")
 	out := func() (sentence string) {
-		for line := range strings.Lines(nodekeep.Command(t, "", "", "verify", "list").ErrOut) {
+		for line := range strings.Lines(nodekeep.Command(t, "", "", "list", "--waiting", "verification").ErrOut) {
 			if strings.HasPrefix(line, "Not read yet") {
 				sentence += strings.TrimSuffix(line, "\n")
 			}
@@ -114,7 +114,7 @@ func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
 	sentence := "Not read yet by nodekeep-verify: the policy's generation " + generation + "."
 	require.Eventually(t, func() bool { return out() == sentence }, harness.Settles, poll, "the other processes read it")
-	for _, command := range [][]string{{"list"}, {"gate", "list"}, {"explain", "behind-1"}, {"diff", "behind-1"}, {"verify", "show", "behind-1"}} {
+	for _, command := range [][]string{{"list"}, {"list", "--waiting", "gate"}, {"explain", "behind-1"}, {"show", "behind-1", "--diff"}, {"show", "behind-1", "--verification"}} {
 		assert.Contains(t, nodekeep.Command(t, "", "", command...).ErrOut, sentence, command)
 	}
 	assert.Contains(t, nodekeep.Command(t, "", "", "doctor").Out, "it is not in force everywhere: "+sentence)

@@ -18,7 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// checkObstacles returns what `policy check --against-cluster` shows of profiles that cannot pass.
+// checkObstacles returns what `check --against-cluster` shows of profiles that cannot pass.
 func checkObstacles(t *testing.T, file string) (sentences []string) {
 	t.Helper()
 	var check struct {
@@ -29,7 +29,7 @@ func checkObstacles(t *testing.T, file string) (sentences []string) {
 			}
 		}
 	}
-	a := nodekeep.Command(t, "", "", "policy", "check", file, "--against-cluster", "-o", "json")
+	a := nodekeep.Command(t, "", "", "check", file, "--against-cluster", "-o", "json")
 	require.Equal(t, 0, a.Code, "%s%s", a.Out, a.ErrOut)
 	require.NoError(t, json.Unmarshal([]byte(a.Out), &check), a.Out)
 	for _, row := range check.Impact.Profiles {
@@ -161,7 +161,7 @@ func TestWhatMayNotBeReadOfProfilesIsNamedAndTheRoleOfViewersIsEnough(t *testing
 	check := func(done func() bool) {
 		t.Helper()
 		harness.Eventually(t, func() bool { // the API server takes moments to follow what was granted
-			a = nodekeep.Command(t, "", "", "policy", "check", file, "--against-cluster", "--as="+user)
+			a = nodekeep.Command(t, "", "", "check", file, "--against-cluster", "--as="+user)
 			return a.Code == 0 && done()
 		}, harness.Settles, 200*time.Millisecond, "%s%s", &a.Out, &a.ErrOut)
 	}

@@ -59,7 +59,7 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 		assert.False(t, held(node))
 	}
 
-	// The checks are asked again at once, as nodekeep verify run has it.
+	// The checks are asked again at once, as nodekeep recheck has it.
 	prev := shown(nodekeep.Node(t, "reports-a"))
 	k.reportWith(failing)
 	nodekeep.MustKubectl(t, "annotate", "node", "reports-a", "--overwrite", verify.Annotation+"="+progress(nodekeep.Node(t, "reports-a")).Anew().String())

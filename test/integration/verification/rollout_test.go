@@ -24,12 +24,12 @@ func TestNodesThatExistAreTakenIntoVerificationAFewAtATimeUpToTheFirstThatFails(
 	seen := watchFrom(t)
 
 	run := func() harness.Answer {
-		return nodekeep.Command(t, "", "", "verify", "run", "-l", "exists=yes", "--max", "40%", "--yes")
+		return nodekeep.Command(t, "", "", "recheck", "-l", "exists=yes", "--max", "40%", "--yes")
 	}
 	a := run()
 	assert.Equal(t, 1, a.Code, a.ErrOut)
 	assert.Contains(t, a.ErrOut, "node/exists-2 did not pass: failed")
-	assert.Regexp(t, `\n  [123] Nodes? verified; \d closed, which open by themselves once they pass \(nodekeep verify list\); \d remain; run it again to go on\n$`, a.ErrOut)
+	assert.Regexp(t, `\n  [123] Nodes? verified; \d closed, which open by themselves once they pass \(nodekeep list --waiting verification\); \d remain; run it again to go on\n$`, a.ErrOut)
 	for _, name := range []string{"exists-0", "exists-1"} {
 		waitOpen(t, name, 2)
 	}

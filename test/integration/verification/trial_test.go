@@ -22,12 +22,12 @@ func TestChecksThatAPolicyChangesAreTriedOnAnOpenNodeAndShownUntilTheyPass(t *te
 		t.Helper()
 		wanted := regexp.MustCompile(line + text)
 		harness.Eventually(t, func() bool {
-			list := nodekeep.Command(t, "", "", "verify", "list")
+			list := nodekeep.Command(t, "", "", "list", "--waiting", "verification")
 			if text == "" {
 				return !strings.Contains(list.Out+list.ErrOut, line)
 			}
 			return wanted.MatchString(list.Out + list.ErrOut)
-		}, settles, 500*time.Millisecond, "verify list must say %q", text)
+		}, settles, 500*time.Millisecond, "list --waiting verification must say %q", text)
 	}
 	says("")
 

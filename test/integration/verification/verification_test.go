@@ -138,12 +138,12 @@ func TestAStuckNodeIsCheckedAtOnceWhenAnOperatorAsks(t *testing.T) {
 	k := registerWith(t, "patient", map[string]string{selected: "patient"}, failing)
 	waitFor(t, "patient", "stuck, with no worker Pod", func(node *corev1.Node) bool { return progress(node).Attempts >= 2 && len(workers(t, "patient")) == 0 })
 	k.reportWith(honest)
-	a := nodekeep.Command(t, "", "", "verify", "run", "patient", "--yes")
+	a := nodekeep.Command(t, "", "", "recheck", "patient", "--yes")
 	assert.Zero(t, a.Code, a.ErrOut)
 	assert.Equal(t, "node/patient: attempts begin anew; the controller starts an attempt now\n", a.Out)
 	waitOpen(t, "patient", 1) // its next attempt was due in ten minutes
 	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
-	assert.Contains(t, nodekeep.Command(t, "", "", "verify", "show", "patient").Out, "profile patient as of generation "+generation+" of the policy")
+	assert.Contains(t, nodekeep.Command(t, "", "", "show", "patient", "--verification").Out, "profile patient as of generation "+generation+" of the policy")
 }
 
 func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
@@ -209,7 +209,7 @@ func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingP
 	require.NoError(t, err)
 	seen := verify.NodeOf(node)
 	paused := verify.Plan(verify.Observed{Node: &seen}, profiles.Verify(), verify.Cluster{}, progress(node).Last.Time.Add(time.Second))
-	assert.Contains(t, paused.Diagnosis.String(), "another client adds the taint again", "what verify list says")
+	assert.Contains(t, paused.Diagnosis.String(), "another client adds the taint again", "what list --waiting verification says")
 	end()
 	waitFor(t, "undone", "open by itself once the policy is deleted", func(node *corev1.Node) bool { return !held(node) })
 }

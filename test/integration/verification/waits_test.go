@@ -124,7 +124,7 @@ func (a agents) ready(t *testing.T, k *kubelet, app string) {
 func showsWhy(t *testing.T, node, daemonSet string) {
 	t.Helper()
 	harness.Eventually(t, func() bool {
-		shown := nodekeep.Command(t, "", "", "verify", "show", node)
+		shown := nodekeep.Command(t, "", "", "show", node, "--verification")
 		return strings.Contains(shown.Out, "no Pod of DaemonSet "+daemonSet+" is Ready on the Node")
 	}, settles, time.Second)
 }

@@ -36,7 +36,7 @@ func tcpTo(name, address string, required bool) verify.Check {
 // workerOf returns a worker with a task that leaves its termination message in a file.
 func workerOf(t *testing.T, task, file string) *exec.Cmd {
 	t.Helper()
-	command := program(t, "check", "--report", file)
+	command := program(t, "worker", "--report", file)
 	command.Env = append(command.Env, verify.TaskVariable+"="+task)
 	return command
 }
@@ -156,7 +156,7 @@ func TestADryRunShowsWhatWouldPassHere(t *testing.T) {
     timeout: 1s
     checks: [{name: registry, tcp: {address: "`+open+`"}}]
 `))
-	code, out, message := nodekeep(t, "check", "--policy", file, "--profile", "gpu")
+	code, out, message := nodekeep(t, "worker", "--policy", file, "--profile", "gpu")
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "required checks failed: mirror\n", message)
 	for _, line := range []string{
@@ -167,7 +167,7 @@ func TestADryRunShowsWhatWouldPassHere(t *testing.T) {
 		assert.Regexp(t, `(?m)^`+line, out)
 	}
 
-	code, out, message = nodekeep(t, "check", "--policy", file, "--profile", "rest")
+	code, out, message = nodekeep(t, "worker", "--policy", file, "--profile", "rest")
 	assert.Equal(t, 0, code, message)
 	assert.Regexp(t, `(?m)^registry +passed`, out)
 
@@ -183,7 +183,7 @@ func TestADryRunShowsWhatWouldPassHere(t *testing.T) {
 		"an argument":                    {[]string{"gpu"}, `unexpected argument "gpu"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, _, message := nodekeep(t, append([]string{"check"}, test.args...)...)
+			code, _, message := nodekeep(t, append([]string{"worker"}, test.args...)...)
 			assert.Equal(t, 2, code)
 			assert.Contains(t, message, test.message)
 		})

@@ -50,7 +50,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		register(t, "gate-protected")
 		nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
-		list := run(t, "gate", "list").RequireDone(t)
+		list := run(t, "list", "--waiting", "gate").RequireDone(t)
 		requireGolden(t, "gate-list", list.Out)
 
 		var found struct {
@@ -60,26 +60,26 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 				Missing map[string]string
 			}
 		}
-		answerJSON(t, &found, "gate", "list")
+		answerJSON(t, &found, "list", "--waiting", "gate")
 		assert.Equal(t, "GatedNodeList", found.Kind)
 		require.Len(t, found.Items, 3)
 		assert.Equal(t, map[string]string{worker: ""}, found.Items[0].Missing)
 		assert.Equal(t, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"}, found.Items[2].Missing)
-		assert.Equal(t, "node/gate-protected\nnode/gate-spoiled\nnode/gate-undecided\n", run(t, "gate", "list", "-o", "name").RequireDone(t).Out)
+		assert.Equal(t, "node/gate-protected\nnode/gate-spoiled\nnode/gate-undecided\n", run(t, "list", "--waiting", "gate", "-o", "name").RequireDone(t).Out)
 
 		for name, missing := range map[string]string{"gate-protected": worker, "gate-undecided": "tenant:NoSchedule"} {
-			diff := run(t, "diff", name)
+			diff := run(t, "show", name, "--diff")
 			assert.Equal(t, 1, diff.Code, name)
 			assert.Contains(t, diff.Out, missing, name)
 		}
 		const behind = "(gated-nodes): node/gate-protected:"
 		assert.Contains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)
 
-		a := answering(t, "\n", "gate", "lift", "gate-protected")
+		a := answering(t, "\n", "release", "gate-protected", "--from", "gate")
 		assert.Equal(t, 3, a.Code)
 		assert.True(t, gateOn(t, "gate-protected"))
 		requireGolden(t, "gate-lift", a.ErrOut)
-		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "gate", "lift", "gate-protected", "--yes").RequireDone(t).Out)
+		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "release", "gate-protected", "--from", "gate", "--yes").RequireDone(t).Out)
 		assert.False(t, gateOn(t, "gate-protected"))
 		assert.NotContains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)
 	})
@@ -87,9 +87,9 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		"capture goes on to restore what is missing")
 
 	for _, name := range []string{"gate-spoiled", "gate-undecided"} {
-		run(t, "gate", "lift", name, "--yes").RequireDone(t)
+		run(t, "release", name, "--from", "gate", "--yes").RequireDone(t)
 		assert.False(t, gateOn(t, name))
 	}
 	assert.NotNil(t, recordOf(t, "gate-undecided").Quarantined, "that is still to be decided")
-	assert.Equal(t, "node/gate-spoiled is not behind the gate\n", run(t, "gate", "lift", "gate-spoiled").RequireDone(t).Out)
+	assert.Equal(t, "node/gate-spoiled is not behind the gate\n", run(t, "release", "gate-spoiled", "--from", "gate").RequireDone(t).Out)
 }

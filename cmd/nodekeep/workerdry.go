@@ -13,8 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// runDryCheck asks the checks of a profile on this machine.
-func runDryCheck(ctx context.Context, o *checkOptions, out io.Writer) error {
+// runDryChecks asks the checks of a profile on this machine.
+func runDryChecks(ctx context.Context, o *workerOptions, out io.Writer) error {
 	profile, err := profileOf(o)
 	if err != nil {
 		return usageError{[]error{err}}
@@ -30,7 +30,7 @@ func runDryCheck(ctx context.Context, o *checkOptions, out io.Writer) error {
 }
 
 // profileOf returns the profile that the flags name.
-func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
+func profileOf(o *workerOptions) (verify.CompiledProfile, error) {
 	if o.policyFile == "" {
 		return verify.CompiledProfile{}, errors.New("--profile needs --policy, the manifest of the NodePolicy that has the profile")
 	}

@@ -51,14 +51,14 @@ spec:
 func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(wrongPolicy), 0o600))
-	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
+	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep check policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	requireGolden(t, "policy-errors", a.Out+a.ErrOut)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(wrongRules), 0o600))
-	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check rules.yaml")
+	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep check rules.yaml")
 	assert.Equal(t, 2, a.Code)
 	requireGolden(t, "policy-rule-errors", a.Out+a.ErrOut)
-	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check - <policy.yaml")
+	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep check - <policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	assert.Contains(t, a.Out, "stdin:")
 }
@@ -68,7 +68,7 @@ func TestPolicyCheckNamesRulesThatCanNeverActAndNeedsNoCluster(t *testing.T) {
   {name: big, when: {node: {arch: amd46}}, set: {tier: big}},
   {name: rest, set: {tier: standard}},
   {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {tier: gpu}}]}`)
-	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
+	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep check policy.yaml")
 	assert.Equal(t, 0, a.Code, "they are warnings: %s", a.ErrOut)
 	requireGolden(t, "policy-rule-warnings", a.Out+a.ErrOut)
 }
@@ -82,10 +82,10 @@ func TestPolicyCheckNamesWhatRulesAskForAndNoNodeHas(t *testing.T) {
 	reports := []byte(`{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}`)
 	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "asked-1", types.MergePatchType, reports, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
-	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.missing[*]}{.fact}{\"\\t\"}{.rules}{\"\\n\"}{end}'")
+	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster -o jsonpath='{range .impact.missing[*]}{.fact}{\"\\t\"}{.rules}{\"\\n\"}{end}'")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Equal(t, "capacity.asked.example.com/gpu\t[\"gpu\"]\nnode.arch mips64\t[\"old\"]\n", a.Out)
-	a = shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
+	a = shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.Out, "rule gpu asks for capacity.asked.example.com/gpu, which ")
 	assert.Contains(t, a.Out, "kubectl get nodes -L kubernetes.io/arch,kubernetes.io/os")
@@ -101,10 +101,10 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 	prev := *recordOf(t, "policy-1")
 	file := policyFile(t, "labels: {ignore: [rack], protected: never}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}")
 
-	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o wide")
+	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster -o wide")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	requireGolden(t, "policy-impact", a.Out)
-	a = shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -n default") // as before anything is installed
+	a = shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster -n default") // as before anything is installed
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.ErrOut, "nodekeep is not installed there")
 	requireGolden(t, "policy-before-installation", a.Out)
@@ -122,7 +122,7 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 			}
 		}
 	}
-	answerJSON(t, &check, "policy", "check", file, "--against-cluster")
+	answerJSON(t, &check, "check", file, "--against-cluster")
 	assert.Equal(t, "PolicyCheck", check.Kind)
 	assert.True(t, check.Valid)
 	assert.Equal(t, []int{2, 1}, []int{check.Impact.Nodes, check.Impact.Gone})
@@ -141,10 +141,10 @@ func TestPolicyCheckShowsGovernanceThatMovesFromOneKeyToAnother(t *testing.T) {
 	const governs = "governance: {keys: [{key: %s, values: [silver], mode: deny}], reserved: [x.example/*]}"
 	defer goesBy(t, policytest.Manifest(fmt.Sprintf(governs, "owner")))()
 	file := policyFile(t, fmt.Sprintf(governs, "tier"))
-	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
+	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	requireGolden(t, "policy-governance", a.Out)
 	match := policyFile(t, "governance: {reserved: [x.example/*], keys: [{mode: deny, values: [silver], key: owner, required: false}]}")
-	a = shell(t, filepath.Dir(match), "nodekeep policy check policy.yaml --against-cluster")
+	a = shell(t, filepath.Dir(match), "nodekeep check policy.yaml --against-cluster")
 	assert.Regexp(t, `(?m)^Changes: +none$`, a.Out)
 }

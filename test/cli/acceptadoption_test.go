@@ -39,7 +39,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	}
 	register(t, special)
 	edit(t, special, map[string]string{"tier": "mine"})
-	ends(t, 3, "no rule of the policy in the cluster sets label tier", "rules", "adopt", "tier", "--yes")
+	ends(t, 3, "no rule of the policy in the cluster sets label tier", "accept", "adoption", "tier", "--yes")
 
 	follow := func(rules string) {
 		t.Helper()
@@ -52,17 +52,18 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	register(t, jobs[3])
 	eventually(t, jobs[3], func(r record.Record) bool { return r.DeletedAt.IsZero() && r.Items()["tier"] == "one" })
 
-	ends(t, 3, "these do: all", "rules", "adopt", "tier", "--rule", "none")
-	a := run(t, "rules", "adopt", "tier", "--dry-run")
+	ends(t, 3, "these do: all", "accept", "adoption", "tier", "--rule", "none")
+	a := run(t, "accept", "adoption", "tier", "--dry-run")
 	assert.Equal(t, 1, a.Code, "a label is left alone")
 	requireGolden(t, "adopt-dry-run", a.Out+a.ErrOut)
-	a = run(t, "rules", "adopt", "tier")
+	a = run(t, "accept", "adoption", "tier")
 	assert.Equal(t, 3, a.Code, "nobody has answered")
 	for _, name := range jobs {
 		assert.Equal(t, "one", recordOf(t, name).Items()["tier"], "nothing was changed")
 	}
 
-	ends(t, 1, "Label tier: handed over on 4 Nodes.", "rules", "adopt", "tier", "--yes")
+	a = ends(t, 1, "label tier is left alone on 1 Node", "accept", "adoption", "tier", "--yes")
+	assert.Contains(t, a.Out, "Label tier: handed over on 4 Nodes.")
 	for _, name := range jobs {
 		ruleSets(t, name, "one")
 	}
@@ -70,24 +71,25 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		register(t, late) // its rule has set the label in the CREATE
 		nodekeep.MustKubectl(t, "annotate", "node", late, policy.LabelsAnnotation+"-")
-		run(t, "remember", late).RequireDone(t)
-		require.Equal(t, "one", recordOf(t, late).Items()["tier"], "an operator's by now")
-		a = run(t, "rules", "adopt", "tier", "--rule", "all", "--yes")
-		assert.Contains(t, a.ErrOut, "Label tier: handed over on 1 Node.")
+		node := nodekeep.Node(t, late)
+		_, err := records(t).Put(t.Context(), record.New(late, record.Object{UID: node.UID, Version: 1}, map[string]string{"tier": "one"}), "") // an operator's by now
+		require.NoError(t, err)
+		a = run(t, "accept", "adoption", "tier", "--rule", "all", "--yes")
+		assert.Contains(t, a.Out, "Label tier: handed over on 1 Node.")
 		assert.Empty(t, recordOf(t, late).Items(), "capture is not needed for that")
 	})
 	ruleSets(t, late, "one")
 	jobs = append(jobs, late)
 
 	checked := policyFile(t, "labels: {rules: [{name: all, set: {tier: two}}]}")
-	assert.Equal(t, "true", run(t, "policy", "check", checked, "--against-cluster", "-o", "jsonpath={.impact.labelRules.held}").RequireDone(t).Out)
-	a = shell(t, filepath.Dir(checked), "nodekeep policy check policy.yaml --against-cluster -o wide").RequireDone(t)
+	assert.Equal(t, "true", run(t, "check", checked, "--against-cluster", "-o", "jsonpath={.impact.labelRules.held}").RequireDone(t).Out)
+	a = shell(t, filepath.Dir(checked), "nodekeep check policy.yaml --against-cluster -o wide").RequireDone(t)
 	requireGolden(t, "policy-rules-impact", a.Out)
 	second := rollOut(t, tierPolicy("two"))
-	assert.Contains(t, a.Out, "policy accept "+second)
+	assert.Contains(t, a.Out, "accept rules "+second)
 	accepted := func(rules string) {
 		t.Helper()
-		harness.Eventually(t, func() bool { return run(t, "policy", "accept", rules, "--yes").Code == 0 }, settles, 500*time.Millisecond)
+		harness.Eventually(t, func() bool { return run(t, "accept", "rules", rules, "--yes").Code == 0 }, settles, 500*time.Millisecond)
 		follow(rules)
 	}
 	accepted(second)

@@ -9,43 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
-
-// Field managers of the commands.
-const (
-	runManager     = "nodekeep-verify-run"
-	releaseManager = "nodekeep-verify-release"
-)
-
-// verifyName is the name of the controller's command, too.
-const verifyName = "verify"
-
-// addVerify adds the commands about verification below the controller's command. A program without that command gets one of their own.
-func addVerify(root *cobra.Command, streams genericiooptions.IOStreams) {
-	below := []*cobra.Command{newVerifyListCommand(streams), newVerifyShowCommand(streams), newVerifyRunCommand(streams), newVerifyReleaseCommand(streams)}
-	for _, command := range root.Commands() {
-		if command.Name() == verifyName {
-			command.AddCommand(below...)
-			command.Args = func(command *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return usage(fmt.Errorf("unknown command %q for %q; --help lists what there is", args[0], command.CommandPath()))
-				}
-				return nil
-			}
-			writeExamples(root.DisplayName(), command)
-			return
-		}
-	}
-	command := newGroupCommand(&cobra.Command{Use: verifyName + " COMMAND", Short: "Nodes that wait until they are checked: see, check again, release", GroupID: groupAct}, below...)
-	root.AddCommand(command)
-	writeExamples(root.DisplayName(), command)
-}
 
 // checksNamespace is where worker Pods run and reports are kept.
 type checksNamespace string
@@ -56,17 +24,9 @@ func (n *checksNamespace) addTo(command *cobra.Command) {
 
 func (n *checksNamespace) validate() error { return checkNamespace("--checks-namespace", string(*n)) }
 
-// verifyListOptions are the flags of `verify list`.
-type verifyListOptions struct {
-	*options
-	namespace    checksNamespace
-	selectorText string
-	selector     labels.Selector
-	everyNode    bool
-}
-
-const verifyListLong = `List shows the Nodes that have a taint of verification, and those that wait to be checked again. It also shows open
-Nodes whose checks fail (mode report). With --all it adds all other open Nodes that a profile selects.
+const waitingVerificationHelp = `With --waiting verification, List shows the Nodes that have a taint of verification, and those that wait to be checked
+again. It also shows open Nodes whose checks fail (mode report). With --all it adds all other open Nodes that a profile
+selects.
 
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.
@@ -90,47 +50,10 @@ WHY has the cause and the next step, in the words of the Node's Events and of it
 all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
 starts at the earliest. There, "due" means now, and "-" that the Node waits for what WHY names, or that a worker Pod
 runs. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits for are looked at
-by show only.`
+by "nodekeep show NODE --verification" only.`
 
-const verifyListExamples = `
-	# Who waits, and for what
-	nodekeep verify list
-
-	# With the last results
-	nodekeep verify list -o wide
-
-	# How many there are
-	nodekeep verify list --no-headers | wc -l`
-
-func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &verifyListOptions{options: newOptions(streams)}
-	o.names = true
-	command := o.task(&cobra.Command{
-		Use:     "list [flags]",
-		Aliases: []string{"ls"},
-		Short:   "Which Nodes wait until they are checked, and for what",
-		Long:    verifyListLong,
-		Example: verifyListExamples,
-	}, prints|decides, o)
-	flags := command.Flags()
-	flags.BoolVarP(&o.everyNode, "all", "a", false, "also Nodes that are open")
-	flags.StringVarP(&o.selectorText, "selector", "l", "", "label selector")
-	o.namespace.addTo(command)
-	return command
-}
-
-func (o *verifyListOptions) validate() (err error) {
-	if o.selector, err = labels.Parse(o.selectorText); err != nil {
-		return fmt.Errorf("--selector: %w", err)
-	}
-	return o.namespace.validate()
-}
-
-func (o *verifyListOptions) rights(c *session, _ []string) []doctor.Right {
-	return []doctor.Right{c.NodesRight("list")}
-}
-
-func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) error {
+// listUnverified shows the Nodes that wait until they are checked.
+func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 	stopped := c.emergencyDeclared(ctx)
 	workers, err := c.ListWorkers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
@@ -171,51 +94,23 @@ func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) err
 		}
 	}
 	if o.table() && len(list.Items) == 0 {
-		filter := ""
-		if !o.selector.Empty() {
-			filter = " with these labels"
-		}
-		c.say("No Node%s waits for verification.", filter)
+		c.say("No Node%s waits for verification.", o.selected())
 		return nil
 	}
 	return o.write(c, "NodeVerificationList", list)
 }
 
-func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.rights = func(c *session, args []string) []doctor.Right { return []doctor.Right{c.NodeRight("get", args[0])} }
-	var namespace checksNamespace
-	command := o.command(&cobra.Command{
-		Use:   "show NODE [flags]",
-		Short: "Why a Node is not verified yet, its last report that did not pass, and whether it was removed",
-		Long: `Show says where the verification of a Node stands, what it waits for, and what came of the last attempt. It
-shows the report of the last attempt that did not pass until its retention is over. The report stays also after the
-Node is open, or deleted. A worker runs on the Node that it checks, so its report is the Node's own word.
-
-Of a verified Node it names the profile, and the generation of the policy under which the Node passed.
-
-Where the profile removes Nodes that fail, it says why the Node is not removed yet. For 24 hours it says when the Node
-was removed, and by which kind of onFailure.`,
-		Example: `
-			# Why a Node takes no workloads
-			nodekeep verify show worker-1
-
-			# Whether it is verified, for scripts
-			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
-	}, aboutNode|prints|decides, func(ctx context.Context, c *session, args []string) error {
-		stopped := c.emergencyDeclared(ctx)
-		shown, err := c.nodeVerification(ctx, string(namespace), args[0])
-		if err != nil {
-			return err
-		}
-		if o.table() && !stopped && shown.Verification != nil && shown.Verification.NeedsController() {
-			c.sayNoController(ctx)
-		}
-		return o.write(c, "NodeVerification", shown)
-	})
-	namespace.addTo(command)
-	o.validate = namespace.validate
-	return command
+// showVerification shows where the verification of a Node is.
+func (o *showOptions) showVerification(ctx context.Context, c *session, node string) error {
+	stopped := c.emergencyDeclared(ctx)
+	shown, err := c.nodeVerification(ctx, string(o.namespace), node)
+	if err != nil {
+		return err
+	}
+	if o.table() && !stopped && shown.Verification != nil && shown.Verification.NeedsController() {
+		c.sayNoController(ctx)
+	}
+	return o.write(c, "NodeVerification", shown)
 }
 
 // nodeVerification reads all that is known about the verification of a Node.

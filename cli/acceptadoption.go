@@ -6,92 +6,64 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/policy"
 )
 
 // adoptManager owns the annotation that hands labels over.
 const adoptManager = "nodekeep-adopt"
 
-func newRulesCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	return newGroupCommand(&cobra.Command{
-		Use:     "rules",
-		Short:   "Hand labels that operators set over to rules",
-		GroupID: groupAct,
-	}, newRulesAdoptCommand(streams))
+func (o *acceptOptions) adoptionRights(c *session, _ string) []doctor.Right {
+	needed := c.acceptRulesRights("get")
+	if !o.dryRun {
+		needed = slices.Concat(needed, c.allNodesRights("get"), c.allNodesRights("patch"), []doctor.Right{c.RecordsRight("create")})
+	}
+	return needed
 }
 
-func newRulesAdoptCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	var rule string
-	dryRun := false
-	o.rights = func(c *session, _ []string) []doctor.Right {
-		needed := c.acceptRulesRights("get")
-		if !dryRun {
-			needed = slices.Concat(needed, c.allNodesRights("get"), c.allNodesRights("patch"), []doctor.Right{c.RecordsRight("create")})
-		}
-		return needed
+// acceptAdoption hands a label that operators set over to the rule that sets the same.
+func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key string) error {
+	if err := c.requireRules(ctx, key, o.rule); err != nil {
+		return err
 	}
-	command := o.command(&cobra.Command{
-		Use:   "adopt KEY [flags]",
-		Short: "Hand a label that operators set over to the rule that sets the same",
-		Long: `Adopt hands the label KEY over to the rules of the policy. It does so on Nodes where an operator or a job has
-set exactly the value that a rule derives. From then on the label is the rule's: it changes with the rule, and is
-removed with it. A label with another value is listed and left alone, and the exit code is 1 then.
-
-It shows what it would do and asks first. No label changes. On each Node it writes the annotation ` + policy.LabelsAnnotation + `,
-with your rights, and then the record, as capture would. If it is interrupted, capture completes the Nodes whose
-annotation is written; run it again for the others. The rules must be in force.`,
-		Example: `
-			# What would be handed over
-			nodekeep rules adopt hardware.tier --dry-run
-
-			# Hand it over without a question
-			nodekeep rules adopt hardware.tier --yes`,
-		Args: oneArg("the key of one label", checkLabelKey),
-	}, prints|asks, func(ctx context.Context, c *session, args []string) error {
-		if err := c.requireRules(ctx, args[0], rule); err != nil {
+	plan := impact.Adoption{Key: key}
+	for state, err := range c.ListStates(ctx) {
+		if err != nil {
 			return err
 		}
-		plan := impact.Adoption{Key: args[0]}
-		for state, err := range c.ListStates(ctx) {
-			if err != nil {
-				return err
-			}
-			plan.See(state, rule, c.in)
-		}
-		if err := o.write(c, "RulesAdoption", view.Adoption{Adoption: plan}); err != nil {
+		plan.See(state, o.rule, c.in)
+	}
+	shown := &proposal{document: view.Adoption{Adoption: plan}.Document(c.Now())}
+	switch {
+	case o.dryRun:
+		if err := o.show(c, c.Out, shown); err != nil {
 			return err
 		}
-		switch {
-		case len(plan.Adopt) == 0:
-			c.say("No label is to be handed over.")
-		case dryRun:
-			c.say("Label %s would be handed over on %s; nothing was changed (dry run).", plan.Key, view.Counted(len(plan.Adopt), "Node"))
-		default:
-			if err := o.ask(ctx, c, fmt.Sprintf("Hand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))); err != nil {
-				return err
-			}
-			if err := c.adopt(ctx, plan); err != nil {
-				return err
-			}
+	case len(plan.Adopt) == 0:
+		if err := o.show(c, c.ErrOut, shown); err != nil {
+			return err
 		}
-		if len(plan.Left) > 0 {
-			return findings(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
+		c.say("No label is to be handed over.")
+	default:
+		if err := o.show(c, c.ErrOut, shown); err != nil {
+			return err
 		}
-		return nil
-	})
-	command.Flags().StringVar(&rule, "rule", "", "hand over only what this rule derives")
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be handed over")
-	return command
+		if err := o.ask(ctx, c, fmt.Sprintf("\nHand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))); err != nil {
+			return err
+		}
+		if err := c.adopt(ctx, plan); err != nil {
+			return err
+		}
+	}
+	if len(plan.Left) > 0 {
+		return findings(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
+	}
+	return nil
 }
 
 // requireRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
@@ -113,7 +85,7 @@ func (c *session) requireRules(ctx context.Context, key, rule string) error {
 	case err != nil:
 		return err
 	case cluster.RulesInForce(state) != p.RulesHash():
-		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep policy accept %s", p.RulesHash(), p.RulesHash())
+		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep accept rules %s", p.RulesHash(), p.RulesHash())
 	}
 	c.decideUnder(ctx, p)
 	return nil
@@ -145,7 +117,9 @@ func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 	case adopted+changed < all:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: label %s was handed over on %d of %d Nodes; run it again for the others", plan.Key, adopted, all)}
 	}
-	c.say("Label %s: handed over on %s.", plan.Key, view.Counted(adopted, "Node"))
+	if err := c.printResult("Label %s: handed over on %s.", plan.Key, view.Counted(adopted, "Node")); err != nil {
+		return err
+	}
 	if changed > 0 {
 		return findings(fmt.Errorf("%s changed since the plan was made and were left alone; run it again to see how", view.Counted(changed, "Node")))
 	}

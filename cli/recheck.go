@@ -20,16 +20,17 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	var (
-		batch     verifyRollout
-		namespace checksNamespace
-	)
-	command := o.command(&cobra.Command{
-		Use:   "run (NODE | -l SELECTOR | --all) [flags]",
-		Short: "Check a Node again, or take the Nodes of a cluster into verification",
-		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
+// recheckManager is the field manager of the command.
+const recheckManager = "nodekeep-recheck"
+
+// recheckOptions are the flags of `recheck`.
+type recheckOptions struct {
+	*options
+	rollout   recheckRollout
+	namespace checksNamespace
+}
+
+const recheckLong = `Recheck adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
 change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
 taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted. A Node whose profile has
 mode report gets no taint. It is checked at once, and stays open.
@@ -47,50 +48,72 @@ last Node that takes Pods is never closed.
 
 Nodes that have passed the checks of their profile as it is now are left out, unless --again is given. So if the
 command was interrupted, it goes on when it is run again. It stops at the first Node that does not pass. Nodes that
-are closed then open by themselves once they pass.`,
-		Example: `
-			# After a repair
-			nodekeep verify run worker-1
+are closed then open by themselves once they pass.`
 
-			# Which Nodes of the cluster were not checked yet
-			nodekeep verify run --all --dry-run
+const recheckExamples = `
+	# After a repair
+	nodekeep recheck worker-1
 
-			# Check them, one in ten at a time
-			nodekeep verify run --all --yes
+	# Which Nodes of the cluster were not checked yet
+	nodekeep recheck --all --dry-run
 
-			# The Nodes of a pool, two at a time, also those that passed before
-			nodekeep verify run -l pool=gpu --max 2 --again`,
-		Args: batch.args,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *session, args []string) error {
-		if c.emergencyDeclared(ctx) {
-			return fmt.Errorf("nothing was changed: %w", errEmergency)
-		}
-		if len(args) == 0 {
-			return batch.run(ctx, o, c)
-		}
-		if err := c.awaitControllers(ctx, controllersRead); err != nil {
-			return err
-		}
-		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.runPlan(ctx, string(namespace), args[0]) })
-	})
-	batch.addTo(command)
-	namespace.addTo(command)
-	o.rights = func(c *session, args []string) []doctor.Right {
-		if len(args) > 0 {
-			return verifyNodeRights(c, args)
-		}
-		needed := []doctor.Right{c.NodesRight("list")}
-		if !batch.dryRun {
-			needed = append(needed, c.NodesRight("get"), c.NodesRight("patch"))
-		}
-		return needed
-	}
-	o.validate = func() error { return errors.Join(batch.validate(), namespace.validate()) }
+	# Check them, one in ten at a time
+	nodekeep recheck --all --yes
+
+	# The Nodes of a pool, two at a time, also those that passed before
+	nodekeep recheck -l pool=gpu --max 2 --again`
+
+func newRecheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &recheckOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "recheck (NODE | -l SELECTOR | --all) [flags]",
+		Short:   "Check a Node again, or take the Nodes of a cluster into verification",
+		Long:    recheckLong,
+		Example: recheckExamples,
+		GroupID: groupAct,
+		Args:    o.rollout.args,
+	}, aboutNode|decides|asks, o)
+	o.rollout.addTo(command)
+	o.namespace.addTo(command)
 	return command
 }
 
-// runPlan returns the plan to check one Node at once.
-func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposal, error) {
+func (o *recheckOptions) validate() error {
+	return errors.Join(o.rollout.validate(), o.namespace.validate())
+}
+
+func (o *recheckOptions) rights(c *session, args []string) []doctor.Right {
+	right, needed := c.NodesRight, []doctor.Right{c.NodesRight("list")}
+	if len(args) > 0 {
+		right, needed = func(verb string) doctor.Right { return c.NodeRight(verb, args[0]) }, nil
+	}
+	if o.dryRun && len(args) == 0 {
+		return needed
+	}
+	needed = append(needed, right("get"))
+	if !o.dryRun {
+		needed = append(needed, right("patch"))
+	}
+	return needed
+}
+
+func (o *recheckOptions) run(ctx context.Context, c *session, args []string) error {
+	if c.emergencyDeclared(ctx) {
+		return fmt.Errorf("nothing was changed: %w", errEmergency)
+	}
+	if len(args) == 0 {
+		return o.rollout.run(ctx, o.options, c)
+	}
+	if !o.dryRun {
+		if err := c.awaitControllers(ctx, controllersRead); err != nil {
+			return err
+		}
+	}
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.recheckPlan(ctx, string(o.namespace), args[0]) })
+}
+
+// recheckPlan returns the plan to check one Node at once.
+func (c *session) recheckPlan(ctx context.Context, namespace, name string) (*proposal, error) {
 	node, err := c.RequireNode(ctx, name)
 	if err != nil {
 		return nil, err
@@ -104,33 +127,32 @@ func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposa
 	case !run.Writes():
 		return nil, c.printResult("node/%s: %s", name, run.Done)
 	}
-	return &proposal{question: run.Question, fingerprint: [2]string{string(node.UID), run.Fingerprint}, apply: func(ctx context.Context) error {
-		if err := c.patchNode(ctx, observe.FromNode(node), run.Change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
+	return &proposal{summary: run.Summary, question: run.Question, fingerprint: [2]string{string(node.UID), run.Fingerprint}, apply: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.FromNode(node), run.Change, metav1.PatchOptions{FieldManager: recheckManager}); err != nil {
 			return err
 		}
 		return c.printResult("node/%s: %s", name, run.Done)
 	}}, nil
 }
 
-// verifyRollout are the flags by which many Nodes are taken into verification.
-type verifyRollout struct {
-	all, includeVerified, dryRun bool
-	selectorText, max            string
+// recheckRollout are the flags by which many Nodes are taken into verification.
+type recheckRollout struct {
+	all, includeVerified bool
+	selectorText, max    string
 
 	selector labels.Selector
 	limit    intstr.IntOrString
 }
 
-func (r *verifyRollout) addTo(command *cobra.Command) {
+func (r *recheckRollout) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&r.all, "all", false, "all Nodes that a profile selects, and that have not passed its present checks")
 	flags.StringVarP(&r.selectorText, "selector", "l", "", "label selector; of these Nodes, those that --all means")
 	flags.StringVar(&r.max, "max", "10%", "how many of these Nodes are closed at one time: a number or a percentage")
 	flags.BoolVar(&r.includeVerified, "again", false, "also Nodes that have passed the present checks; with -l or --all")
-	flags.BoolVar(&r.dryRun, "dry-run", false, "only show which Nodes would be checked; with -l or --all")
 }
 
-func (r *verifyRollout) args(command *cobra.Command, args []string) error {
+func (r *recheckRollout) args(command *cobra.Command, args []string) error {
 	flags := command.Flags()
 	switch several := r.all || flags.Changed("selector"); {
 	case r.all && flags.Changed("selector"), several && len(args) > 0:
@@ -138,7 +160,7 @@ func (r *verifyRollout) args(command *cobra.Command, args []string) error {
 	case several:
 		return nil
 	}
-	for _, name := range []string{"max", "again", "dry-run"} {
+	for _, name := range []string{"max", "again"} {
 		if flags.Changed(name) {
 			return fmt.Errorf("--%s needs --selector or --all", name)
 		}
@@ -146,7 +168,7 @@ func (r *verifyRollout) args(command *cobra.Command, args []string) error {
 	return oneNode(command, args)
 }
 
-func (r *verifyRollout) validate() (err error) {
+func (r *recheckRollout) validate() (err error) {
 	if r.selector, err = labels.Parse(r.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
@@ -171,7 +193,7 @@ const (
 )
 
 // state reads all Nodes.
-func (r *verifyRollout) state(ctx context.Context, c *session) (view.Rollout, error) {
+func (r *recheckRollout) state(ctx context.Context, c *session) (view.Rollout, error) {
 	var nodes []*corev1.Node
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
@@ -184,7 +206,7 @@ func (r *verifyRollout) state(ctx context.Context, c *session) (view.Rollout, er
 }
 
 // run shows, asks, and takes the Nodes into verification.
-func (r *verifyRollout) run(ctx context.Context, o *options, c *session) error {
+func (r *recheckRollout) run(ctx context.Context, o *options, c *session) error {
 	if c.in.Policy.Verify().Empty() {
 		return errors.New("nothing was changed: the policy has no profiles in its section verify")
 	}
@@ -193,13 +215,14 @@ func (r *verifyRollout) run(ctx context.Context, o *options, c *session) error {
 		return err
 	}
 	limit, due, printer := state.Limit(r.limit), state.Due(r.includeVerified, nil), (&output{}).tablePrinter()
-	if len(due) == 0 || r.dryRun || !o.yes {
+	if len(due) == 0 || o.dryRun || !o.yes {
 		c.say("%s", state.Summary(limit, r.includeVerified))
 	}
 	switch {
 	case len(due) == 0:
 		return nil
-	case r.dryRun:
+	case o.dryRun:
+		c.say(nothingChanged)
 		return printer.PrintObj(state.Table(r.includeVerified, 0), c.Out)
 	case !o.yes:
 		if err := printer.PrintObj(state.Table(r.includeVerified, shownOfMany), c.ErrOut); err != nil {
@@ -219,7 +242,7 @@ func (r *verifyRollout) run(ctx context.Context, o *options, c *session) error {
 }
 
 // closeInBatches closes Nodes as others open, until all are verified or one does not pass.
-func (r *verifyRollout) closeInBatches(ctx context.Context, c *session, limit int) error {
+func (r *recheckRollout) closeInBatches(ctx context.Context, c *session, limit int) error {
 	var taken []view.ClosedNode
 	reported, verified, remain := time.Now(), 0, 0
 	for {
@@ -262,13 +285,13 @@ func (r *verifyRollout) closeInBatches(ctx context.Context, c *session, limit in
 func progressText(verified, closed, remain int) string {
 	parts := []string{view.Counted(verified, "Node") + " verified"}
 	if closed > 0 {
-		parts = append(parts, fmt.Sprintf("%d closed, which open by themselves once they pass (nodekeep verify list)", closed))
+		parts = append(parts, fmt.Sprintf("%d closed, which open by themselves once they pass (nodekeep list --waiting verification)", closed))
 	}
 	return strings.Join(append(parts, fmt.Sprintf("%d remain; run it again to go on", remain)), "; ")
 }
 
 // closeBatch closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
-func (r *verifyRollout) closeBatch(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.ClosedNode, err error) {
+func (r *recheckRollout) closeBatch(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.ClosedNode, err error) {
 	err = changeEach(ctx, nodes, func(candidate view.RolloutNode) (view.ClosedNode, error) {
 		var closed view.ClosedNode
 		err := change(ctx, func(ctx context.Context) (*proposal, error) {
@@ -281,7 +304,7 @@ func (r *verifyRollout) closeBatch(ctx context.Context, c *session, nodes []view
 				return nil, nil
 			}
 			return &proposal{apply: func(ctx context.Context) error {
-				err := c.patchNode(ctx, observe.FromNode(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: runManager})
+				err := c.patchNode(ctx, observe.FromNode(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: recheckManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
 					closed = view.ClosedNode{Name: candidate.Name, UID: candidate.UID, Round: round}

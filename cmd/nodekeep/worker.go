@@ -25,36 +25,36 @@ const terminationLog = "/dev/termination-log"
 // workerMemory is what the garbage collector of a worker keeps to, in bytes. Its Pod has 16 MiB, some 4 MiB of which are no heap.
 const workerMemory = 10 << 20
 
-// checkOptions are the flags of nodekeep check.
-type checkOptions struct {
+// workerOptions are the flags of nodekeep worker.
+type workerOptions struct {
 	report     string
 	policyFile string
 	profile    string
 }
 
-func (o *checkOptions) addTo(flags *pflag.FlagSet) {
+func (o *workerOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.report, "report", "", "file for the report, as JSON; a worker Pod's is "+terminationLog+", a dry run has none without this flag")
 	flags.StringVar(&o.policyFile, "policy", "", "file with the NodePolicy, for a dry run on this machine")
 	flags.StringVar(&o.profile, "profile", "", "profile of the policy's section verify, for a dry run; not needed if there is one only")
 }
 
-func newCheckCommand() *cobra.Command {
-	o := &checkOptions{}
+func newWorkerCommand() *cobra.Command {
+	o := &workerOptions{}
 	command := &cobra.Command{
-		Use:     "check",
+		Use:     "worker",
 		GroupID: processes,
 		Short:   "Run the checks of a profile: in a worker Pod, or as a dry run on any machine",
-		Long: "In a worker Pod, check reads what to ask from the environment variable " + verify.TaskVariable + ". It asks all checks at once\n" +
+		Long: "In a worker Pod, it reads what to ask from the environment variable " + verify.TaskVariable + ". It asks all checks at once\n" +
 			"and again until they pass or their time is up. It leaves a report in its termination message.\n\n" +
-			"With --policy, check asks the same on this machine and prints a table. A dry run skips container checks and checks of\n" +
+			"With --policy, it asks the same on this machine and prints a table. A dry run skips container checks and checks of\n" +
 			"Services. It asks only this machine's DNS servers: the controller looks up the others. It changes nothing.\n\n" +
 			"Exit codes: 0 all required checks passed, 1 one failed, 2 nothing was decided.",
 		Example: "  # Which checks of the profile gpu would pass here?\n" +
-			"  nodekeep check --policy policy.yaml --profile gpu",
+			"  nodekeep worker --policy policy.yaml --profile gpu",
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if o.policyFile != "" || o.profile != "" {
-				return runDryCheck(command.Context(), o, command.OutOrStdout())
+				return runDryChecks(command.Context(), o, command.OutOrStdout())
 			}
 			return runWorker(command.Context(), o, command.OutOrStdout())
 		},
@@ -65,7 +65,7 @@ func newCheckCommand() *cobra.Command {
 
 // runWorker asks what the environment says. Its error is a [runError] if a required check failed; any other one means that nothing was
 // decided.
-func runWorker(ctx context.Context, o *checkOptions, log io.Writer) error {
+func runWorker(ctx context.Context, o *workerOptions, log io.Writer) error {
 	debug.SetMemoryLimit(workerMemory)
 	file := o.report
 	if file == "" {

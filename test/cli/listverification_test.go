@@ -115,41 +115,41 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	requireGolden(t, "verify-list-wide", tableOfWaiting(t, "--all", "-o", "wide", "-l", "verified"))
 	requireGolden(t, "verify-show", shownWithoutController(t, "verify-tried"))
 	requireGolden(t, "verify-show-new", shownWithoutController(t, "verify-gpu"))
-	assert.Equal(t, "node/verify-gpu\nnode/verify-new\nnode/verify-tried\n", run(t, "verify", "list", "-o", "name").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-gpu\nnode/verify-new\nnode/verify-tried\n", run(t, "list", "--waiting", "verification", "-o", "name").RequireDone(t).Out)
 	var shown struct {
 		Kind         string
 		Verification struct{ State, Why string }
 		Report       verify.SavedReport
 	}
-	answerJSON(t, &shown, "verify", "show", "verify-tried")
+	answerJSON(t, &shown, "show", "verify-tried", "--verification")
 	assert.Equal(t, "NodeVerification", shown.Kind)
 	assert.Equal(t, "stuck", shown.Verification.State)
 	assert.Len(t, shown.Report.Results, 2)
 
-	assert.Contains(t, run(t, "explain", "verify-new").RequireDone(t).Out, "it is not verified yet (nodekeep.dev/unverified:NoSchedule): nodekeep verify show verify-new")
+	assert.Contains(t, run(t, "explain", "verify-new").RequireDone(t).Out, "it is not verified yet (nodekeep.dev/unverified:NoSchedule): nodekeep show verify-new --verification")
 	assert.Regexp(t, `verify-new +\S+ +\S+ +0 +0 +unverified`, run(t, "list").RequireDone(t).Out)
 	assert.Regexp(t, `verify-not +\S+ +\S+ +0 +0 +no`, run(t, "list").RequireDone(t).Out)
 
 	remove(t, "verify-tried")
-	requireGolden(t, "verify-show-deleted", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
+	requireGolden(t, "verify-show-deleted", run(t, "show", "verify-tried", "--verification").RequireDone(t).Out)
 }
 
 // noController is what is said where no process acts on a request.
 const noController = "No verification controller has ever led here, so nothing is checked until one does.\n"
 
-// shownWithoutController returns what `verify show` says of a Node that waits.
+// shownWithoutController returns what `show --verification` says of a Node that waits.
 func shownWithoutController(t *testing.T, node string) string {
 	t.Helper()
-	a := run(t, "verify", "show", node)
+	a := run(t, "show", node, "--verification")
 	require.Zero(t, a.Code, a.ErrOut)
 	assert.Equal(t, noController, a.ErrOut)
 	return a.Out
 }
 
-// ranWithoutController returns what `verify run` says that it did.
+// ranWithoutController returns what `recheck` says that it did.
 func ranWithoutController(t *testing.T, node string) string {
 	t.Helper()
-	a := run(t, "verify", "run", node, "--yes")
+	a := run(t, "recheck", node, "--yes")
 	require.Zero(t, a.Code, a.ErrOut)
 	assert.Equal(t, noController, a.ErrOut)
 	return a.Out
@@ -160,16 +160,16 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
 	becomesReady(t, "verify-again")
 
-	a := answering(t, "\n", "verify", "release", "verify-again")
+	a := answering(t, "\n", "release", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	requireGolden(t, "verify-release", a.ErrOut)
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	bindRole(t, forOperators, "rita")
-	untilAllowed(t, "rita", "verify show verify-again")
-	a = run(t, "verify", "release", "verify-again", "--yes", "--as=rita").RequireDone(t)
+	untilAllowed(t, "rita", "show verify-again --verification")
+	a = run(t, "release", "verify-again", "--yes", "--as=rita").RequireDone(t)
 	assert.Equal(t, "node/verify-again: released without verification\n", a.Out)
 	assert.Empty(t, a.ErrOut, "an operator may write the Event")
-	assert.Contains(t, nodekeep.MustKubectl(t, "describe", "node", "verify-again"), "an operator released the Node: nodekeep verify release")
+	assert.Contains(t, nodekeep.MustKubectl(t, "describe", "node", "verify-again"), "an operator released the Node: nodekeep release")
 	assert.Empty(t, taintsOf(t, "verify-again"))
 	node := nodekeep.Node(t, "verify-again")
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation])
@@ -177,11 +177,11 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Equal(t, 1, progress.Round)
 	assert.Equal(t, verify.VerdictReleased, progress.Last.Result)
 	assert.NotContains(t, node.Labels, verify.Label)
-	assert.Equal(t, "node/verify-again has no taint of verification\n", run(t, "verify", "release", "verify-again", "--yes").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-again is neither behind the gate, nor has it a taint of verification\n", run(t, "release", "verify-again", "--yes").RequireDone(t).Out)
 
 	nodekeep.MustKubectl(t, "label", "node", "verify-again", verify.Label+"=true")
 	nodekeep.MustKubectl(t, "annotate", "node", "verify-again", verify.Annotation+"-") // as on a Node from before verification was turned on
-	a = answering(t, "\n", "verify", "run", "verify-again")
+	a = answering(t, "\n", "recheck", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	requireGolden(t, "verify-run", a.ErrOut)
 	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller starts an attempt now\n", ranWithoutController(t, "verify-again"))
@@ -192,7 +192,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	nodekeep.MustKubectl(t, "annotate", "node", "verify-again", verify.Annotation+"-")
 	failedOften(t, "verify-again", profiles, "rest", time.Now(), nil)
 	assert.Regexp(t, `verify-again +stuck`, tableOfWaiting(t))
-	a = answering(t, "\n", "verify", "run", "verify-again")
+	a = answering(t, "\n", "recheck", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `Node "verify-again" is closed, and 5 attempts did not pass. Attempts begin anew`)
 	assert.Equal(t, "node/verify-again: attempts begin anew; the controller starts an attempt now\n", ranWithoutController(t, "verify-again"))
@@ -202,7 +202,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Regexp(t, `verify-again +waiting .*attempt 1 is due`, tableOfWaiting(t))
 
 	registerWith(t, "verify-unselected", nil)
-	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
+	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "recheck", "verify-unselected", "--yes")
 }
 
 func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testing.T) {
@@ -214,14 +214,14 @@ func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testin
 	hash := loadedProfile(t, "verify: {profiles: [{name: health, mode: report, checks: [{name: api, api: {}}]}]}\n").Hash
 	progress := verify.Progress{Round: 7, Attempts: 2, Failed: 2, Hash: hash, Reports: true, BootID: nodekeep.Node(t, "verify-health").Status.NodeInfo.BootID, Last: &last}
 	nodekeep.MustKubectl(t, "annotate", "node", "verify-health", verify.Annotation+"="+progress.String())
-	a := run(t, "verify", "list")
+	a := run(t, "list", "--waiting", "verification")
 	assert.Regexp(t, `verify-health +failing +health .*a required check failed: api \(Timeout\): no answer in time`, a.Out)
 	assert.Contains(t, a.ErrOut, "nothing is checked until one does", "no controller leads")
-	a = run(t, "verify", "show", "verify-health")
+	a = run(t, "show", "verify-health", "--verification")
 	assert.Contains(t, a.Out, "report: the Node takes workloads whatever its checks say")
 	assert.Contains(t, a.ErrOut, "nothing is checked until one does")
 
-	a = answering(t, "\n", "verify", "run", "verify-health")
+	a = answering(t, "\n", "recheck", "verify-health")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `Profile health only reports: node "verify-health" takes workloads meanwhile, and gets no taint.`)
 	assert.Equal(t, "node/verify-health: it stays open; the controller starts an attempt now\n", ranWithoutController(t, "verify-health"))
@@ -229,7 +229,7 @@ func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testin
 	now := verify.ParseProgress(nodekeep.Node(t, "verify-health").Annotations[verify.Annotation])
 	assert.Nil(t, now.Last, "so it is due")
 	assert.Equal(t, 8, now.Round)
-	assert.Equal(t, "node/verify-health has no taint of verification\n", run(t, "verify", "release", "verify-health", "--yes").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-health is neither behind the gate, nor has it a taint of verification\n", run(t, "release", "verify-health", "--yes").RequireDone(t).Out)
 }
 
 // loadedProfile returns the only profile of a policy with these sections.
@@ -260,15 +260,15 @@ func TestOfAProfileThatIsNotProvedAnOperatorSeesThatNoControllerLeads(t *testing
 	trial := verify.SavedReport{Node: "open-unproved", Profile: "gpu", Hash: profile.Hash, Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer", Time: time.Now().UTC()}
 	inChecks(t, verify.TrialName("gpu"), verify.ReportKey, trial.String())
 	deletedAtEnd(t, "configmap", verify.TrialName("gpu"), "-n", verify.Namespace)
-	list := run(t, "verify", "list")
+	list := run(t, "list", "--waiting", "verification")
 	require.Zero(t, list.Code, list.ErrOut)
 	assert.Regexp(t, "^No verification controller has ever led here, so nothing is checked until one does.\nprofile gpu: not yet proved: check api failed in a trial on Node open-unproved .*; a controller that leads tries again by itself\n", list.ErrOut)
 }
 
-// tableOfWaiting returns the table of `verify list`. Which profiles are not proved yet, it says apart from it.
+// tableOfWaiting returns the table of `list --waiting verification`. Which profiles are not proved yet, it says apart from it.
 func tableOfWaiting(t *testing.T, args ...string) string {
 	t.Helper()
-	answer := run(t, append([]string{"verify", "list"}, args...)...)
+	answer := run(t, append([]string{"list", "--waiting", "verification"}, args...)...)
 	require.Zero(t, answer.Code, answer.ErrOut)
 	return answer.Out
 }
@@ -277,7 +277,7 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	defer withPolicy(t, removing)() // no controller runs
 	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
 	becomesReady(t, "remove-held")
-	assert.NotContains(t, run(t, "verify", "list").ErrOut, "emoved")
+	assert.NotContains(t, run(t, "list", "--waiting", "verification").ErrOut, "emoved")
 
 	now := time.Now().UTC().Truncate(time.Second)
 	failedOften(t, "remove-held", removing, "gpu", now, &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"})
@@ -286,11 +286,11 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 		Add(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
 	inChecks(t, verify.LedgerMap, verify.LedgerKey, ledger.String())
 
-	list := run(t, "verify", "list") // lines for operators are next to the table, which scripts read
+	list := run(t, "list", "--waiting", "verification") // lines for operators are next to the table, which scripts read
 	assert.Zero(t, list.Code)
 	requireGolden(t, "verify-list-held", list.ErrOut+list.Out)
 	requireGolden(t, "verify-show-held", shownWithoutController(t, "remove-held"))
-	requireGolden(t, "verify-show-removed", run(t, "verify", "show", "remove-gone").RequireDone(t).Out)
+	requireGolden(t, "verify-show-removed", run(t, "show", "remove-gone", "--verification").RequireDone(t).Out)
 	var listed struct {
 		Items    []struct{ RemovalHeld verify.Brake }
 		Removals struct {
@@ -298,25 +298,25 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 			Brake  verify.Brake
 		}
 	}
-	answerJSON(t, &listed, "verify", "list")
+	answerJSON(t, &listed, "list", "--waiting", "verification")
 	assert.Equal(t, verify.BrakePods, listed.Items[0].RemovalHeld.Reason)
 	assert.Equal(t, verify.BrakeBudget, listed.Removals.Brake.Reason)
 	assert.Len(t, listed.Removals.Lately, 2)
 	var shown struct{ Removals []verify.Removal }
-	answerJSON(t, &shown, "verify", "show", "remove-gone")
+	answerJSON(t, &shown, "show", "remove-gone", "--verification")
 	assert.Equal(t, verify.RemoveNodeClaim, shown.Removals[0].Kind)
 
 	inChecks(t, verify.LedgerMap, verify.LedgerKey, "{")
 	const spoiled = "ConfigMap nodekeep-verify in namespace nodekeep-checks: read removals: not a list of removals in JSON; no Node is removed until this is corrected. " +
 		"To correct it, delete the ConfigMap (kubectl -n nodekeep-checks delete configmap nodekeep-verify)"
-	list = run(t, "verify", "list")
+	list = run(t, "list", "--waiting", "verification")
 	assert.Zero(t, list.Code)
 	assert.Contains(t, list.ErrOut, spoiled)
 	assert.Contains(t, list.Out, "remove-held")
-	a := run(t, "verify", "show", "remove-gone")
+	a := run(t, "show", "remove-gone", "--verification")
 	assert.NotZero(t, a.Code)
 	assert.Contains(t, a.ErrOut, spoiled)
-	a = run(t, "verify", "show", "remove-held")
+	a = run(t, "show", "remove-held", "--verification")
 	assert.Zero(t, a.Code)
 	assert.Contains(t, a.ErrOut, spoiled)
 	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{}))

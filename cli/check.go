@@ -19,21 +19,13 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	return newGroupCommand(&cobra.Command{
-		Use:     "policy",
-		Short:   "Check a policy, see what it would change, and accept new rules",
-		GroupID: groupSee,
-	}, newPolicyCheckCommand(streams), newPolicyAcceptCommand(streams))
-}
-
-// policyCheckOptions are the flags of `policy check`; --policy is the one to compare with.
-type policyCheckOptions struct {
+// checkOptions are the flags of `check`; --policy is the one to compare with.
+type checkOptions struct {
 	*options
 	againstCluster bool
 }
 
-const policyCheckLong = `Check reads the manifest of a NodePolicy, "-" for stdin, just as the processes read the object. It names every
+const checkLong = `Check reads the manifest of a NodePolicy, "-" for stdin, just as the processes read the object. It names every
 error with its line and field; with one, the exit code is 2.
 
 With --against-cluster it also looks at every Node and every record. It shows what this policy would change compared
@@ -71,50 +63,51 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 With Helm, check what the chart's template policy.yaml makes of the values that you install (docs/operating.md).
 Check it once more after the upgrade: it prints "Changes: none".`
 
-const policyCheckExamples = `
+const checkExamples = `
 	# Errors in a file
-	nodekeep policy check policy.yaml
+	nodekeep check policy.yaml
 
 	# What it would change in this cluster
-	nodekeep policy check policy.yaml --against-cluster
+	nodekeep check policy.yaml --against-cluster
 
 	# For scripts: what would be kept, and who set it
-	nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.kept[*]}{.item}{"\t"}{.managers}{"\n"}{end}'
+	nodekeep check policy.yaml --against-cluster -o jsonpath='{range .impact.kept[*]}{.item}{"\t"}{.managers}{"\n"}{end}'
 
 	# Whether the policy of the cluster itself is valid
-	kubectl get nodepolicy default -o yaml | nodekeep policy check -
+	kubectl get nodepolicy default -o yaml | nodekeep check -
 
 	# For scripts: whether its rules for labels would wait for an operator
-	nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
+	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
 
 	# For scripts: how many records would be collected
-	nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`
+	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`
 
-func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &policyCheckOptions{options: newOptions(streams)}
+func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &checkOptions{options: newOptions(streams)}
 	command := o.task(&cobra.Command{
 		Use:     "check FILE [flags]",
 		Short:   "All errors of a NodePolicy at once, and what it would change in this cluster",
-		Long:    policyCheckLong,
-		Example: policyCheckExamples,
+		Long:    checkLong,
+		Example: checkExamples,
+		GroupID: groupSee,
 		Args:    oneArg("one manifest of a NodePolicy, or - for stdin", unchecked),
 	}, prints|decides, o)
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
 	return command
 }
 
-func (o *policyCheckOptions) validate() error {
+func (o *checkOptions) validate() error {
 	if o.offline = !o.againstCluster; o.offline && o.policy.file != "" {
 		return errors.New("--policy says what to compare with: it goes with --against-cluster")
 	}
 	return nil
 }
 
-func (o *policyCheckOptions) rights(c *session, _ []string) []doctor.Right {
+func (o *checkOptions) rights(c *session, _ []string) []doctor.Right {
 	return append(c.allNodesRights("list"), c.ConfigMapRight("get", store.AcceptedName))
 }
 
-func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string) error {
+func (o *checkOptions) run(ctx context.Context, c *session, args []string) error {
 	content, err := readFile(args[0], o.In)
 	if err != nil {
 		return usage(fmt.Errorf("read policy: %w", err))

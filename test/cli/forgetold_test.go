@@ -40,19 +40,19 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 		changeRecord(t, "prune-live", func(r *record.Record) { r.DeletedAt = time.Now().UTC().Add(-4 * year) })
 
 		const threshold = "--older-than=22000h" // some 2.5 years
-		a := run(t, "prune", threshold, "--dry-run")
+		a := run(t, "forget", threshold, "--dry-run")
 		require.Equal(t, 0, a.Code, a.ErrOut)
 		requireGolden(t, "prune-dry-run", a.Out)
 		assert.Contains(t, a.ErrOut, "3 to be removed; 1 stay until an operator decides")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
-		a = answering(t, "", "prune", threshold)
+		a = answering(t, "", "forget", threshold)
 		assert.Equal(t, 3, a.Code)
 		assert.Contains(t, a.ErrOut, "Remove 3 of ")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
-		assert.Equal(t, "1 record removed\n", run(t, "prune", threshold, "--at-most=1", "--yes").RequireDone(t).Out)
-		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "prune", threshold, "--yes").RequireDone(t).Out)
+		assert.Equal(t, "1 record removed\n", run(t, "forget", threshold, "--at-most=1", "--yes").RequireDone(t).Out)
+		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "forget", threshold, "--yes").RequireDone(t).Out)
 	})
 	for name, present := range map[string]bool{"prune-old": false, "prune-older": false, "prune-recent": true, "prune-undecided": true, "prune-live": true} {
 		assert.Equal(t, present, recordOf(t, name) != nil, name)
@@ -63,7 +63,7 @@ func TestALongPlanOfPruneIsShownInPart(t *testing.T) {
 	for n := range 25 {
 		goneFor(t, fmt.Sprintf("prune-many-%02d", n), 10*year+time.Duration(n)*time.Hour)
 	}
-	a := answering(t, "y\n", "prune", "--older-than=87000h")
+	a := answering(t, "y\n", "forget", "--older-than=87000h")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.ErrOut, "... and 5 more; --dry-run shows all")
 	assert.Equal(t, "25 records removed\n", a.Out)

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.
+func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash string) (_ *proposal, named bool, err error) {
+	if len(p.Inventory()) == 0 {
+		return nil, false, nil
+	}
+	state, err := c.GetInventoryState(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, source := range p.Inventory() {
+		note, ok := inventories.InventoryNoteOf(state, source.Name)
+		switch {
+		case !ok || note.Held != hash:
+			continue
+		case note.Accepted():
+			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
+		}
+		subject := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
+		if lost := note.Change.Lost; lost > 0 {
+			subject += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
+		}
+		return &proposal{summary: subject, question: "Accept it?", fingerprint: note, apply: func(ctx context.Context) error {
+			_, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
+				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
+			if err := c.failedWrite(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
+				return err
+			}
+			return c.doneForCapture(ctx, "inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)
+		}}, true, nil
+	}
+	return nil, false, nil
+}

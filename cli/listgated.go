@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+)
+
+const waitingGateHelp = `Of Nodes behind the gate, GATED is how old the Node is: the gate is added when a Node is created. WHY is what capture
+would say. capture works on the Node, cannot read the record, or waits for a decision between two machines. WHY also
+says if the API server refuses a label, as far as an Event shows it, or if no capture runs at all. The wide format
+lists what each Node lacks.`
+
+// listGated shows the Nodes that wait behind the gate.
+func (o *listOptions) listGated(ctx context.Context, c *session) error {
+	c.emergencyDeclared(ctx)
+	captures := c.captures(ctx)
+	list := view.GatedList{Items: []view.Gated{}}
+	for state, err := range c.ListStates(ctx) {
+		if err != nil {
+			return err
+		}
+		if gated, ok := view.GatedOf(state, c.in, captures); ok && state.Selected(o.selector) {
+			list.Items = append(list.Items, gated)
+		}
+	}
+	if o.table() && len(list.Items) == 0 {
+		c.say("No Node%s waits behind the gate.", o.selected())
+		return nil
+	}
+	return o.write(c, "GatedNodeList", list)
+}
+
+// selected says in the answer that there is nothing to show whether a selector left out Nodes.
+func (o *listOptions) selected() string {
+	if o.selector.Empty() {
+		return ""
+	}
+	return " with these labels"
+}
+
+// leading returns what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
+func (c *session) leading(ctx context.Context) (known view.Captures) {
+	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
+	switch {
+	case apierrors.IsNotFound(err):
+		known.Unstarted = !c.hasReadyPod(ctx, captureName)
+	case err != nil:
+		c.sayUnknown("Whether a capture runs", c.CallError(c.LeaseRight(capture.LeaseName), err))
+	default:
+		known.Silent = leader.Silent()
+	}
+	return known
+}
+
+// captures returns what the Lease and Events show of captures.
+func (c *session) captures(ctx context.Context) view.Captures {
+	known := c.leading(ctx)
+	known.Refused = map[types.UID]string{}
+	last := map[types.UID]metav1.Time{}
+	refusals := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()}
+	for event, err := range cluster.List[*corev1.Event](ctx, c.Cluster, c.EventsRight(), c.Client.CoreV1().Events(doctor.EventsNamespace), refusals) {
+		if err != nil {
+			c.sayUnknown("What the API server has refused", err)
+			known.Refused = nil
+			break
+		}
+		eventTime := event.LastTimestamp
+		if eventTime.IsZero() {
+			eventTime = metav1.NewTime(event.EventTime.Time)
+		}
+		if uid := event.InvolvedObject.UID; !eventTime.Time.Before(last[uid].Time) {
+			known.Refused[uid], last[uid] = event.Message, eventTime
+		}
+	}
+	return known
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// releaseManager is the field manager of the command.
+const releaseManager = "nodekeep-release"
+
+// releaseOptions are the flags of `release`.
+type releaseOptions struct {
+	*options
+	from string // what the Node is released from; empty: all
+}
+
+const releaseLong = `Release lets a Node take workloads now, whatever it lacks and whether it is verified or not. It removes the gate and
+the taints of verification, from exactly the object and the state that were read. What the Node lacks is shown first,
+since workloads may then land on a Node without it.
+
+The record stays as it is, and capture goes on to restore it where it can. A release from verification is noted in the
+annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a verified
+Node. It is not checked again before it registers again, or before nodekeep recheck.
+
+With --from gate it lifts the gate alone, and the Node is verified as any other. With --from verification it leaves the
+gate.`
+
+const releaseExamples = `
+	# A Node that is needed now, whatever it lacks and whatever its checks say
+	nodekeep release worker-1 --yes
+
+	# A Node that capture cannot complete; it is still to be verified
+	nodekeep release worker-4 --from gate --yes`
+
+func newReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &releaseOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "release NODE [flags]",
+		Short:   "Let a Node take workloads now: lift its gate, and remove its taints of verification",
+		Long:    releaseLong,
+		Example: releaseExamples,
+		GroupID: groupAct,
+	}, aboutNode|decides|asks, o)
+	oneOf(command, &o.from, "from", "release it from this alone: "+waitingGate+" or "+waitingVerification, waitingGate, waitingVerification)
+	return command
+}
+
+func (o *releaseOptions) validate() error {
+	if o.from != "" && o.from != waitingGate && o.from != waitingVerification {
+		return fmt.Errorf("--from %q: must be %s or %s", o.from, waitingGate, waitingVerification)
+	}
+	return nil
+}
+
+func (o *releaseOptions) rights(c *session, args []string) []doctor.Right {
+	needed := []doctor.Right{c.NodeRight("get", args[0])}
+	if o.from != waitingVerification {
+		needed = append(needed, c.RecordRight("get", args[0]))
+	}
+	if !o.dryRun {
+		needed = append(needed, c.NodeRight("patch", args[0]))
+	}
+	return needed
+}
+
+func (o *releaseOptions) run(ctx context.Context, c *session, args []string) error {
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return o.plan(ctx, c, args[0]) })
+}
+
+// plan looks at what keeps a Node closed.
+func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*proposal, error) {
+	state, err := o.state(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	held := c.in.Policy.Verify().ClosingTaints(state.Node.Spec.Taints)
+	release := view.Release{State: state, LiftsGate: o.from != waitingVerification, Verified: o.from != waitingGate && len(held) > 0}
+	if v := view.VerificationOf(state.Node, nil, nil, c.in.Policy, c.Now()); len(held) > 0 || v.Cause == verify.CauseKeyChanged {
+		release.Verification = &v
+	}
+	switch gated, ok := view.GatedOf(state, c.in, c.captures(ctx)); {
+	case ok:
+		release.Gated = &gated
+	default:
+		release.LiftsGate = false
+	}
+	switch {
+	case release.LiftsGate || release.Verified:
+	case o.from != waitingGate && release.Verification != nil: // its taint is of a key that the policy had
+		return nil, fmt.Errorf("nothing was changed: %s", release.Verification.Reason)
+	case o.from == waitingGate:
+		return nil, c.printResult("node/%s is not behind the gate", name)
+	case o.from == waitingVerification:
+		return nil, c.printResult("node/%s has no taint of verification", name)
+	default:
+		return nil, c.printResult("node/%s is neither behind the gate, nor has it a taint of verification", name)
+	}
+	change := plan.Plan{ByClient: true}
+	if release.LiftsGate {
+		change.Edits = plan.Lift(c.gate)
+	}
+	if release.Verified {
+		change.Edits = append(change.Edits, openingEdits(state.Node, held, c.Now())...)
+	}
+	return &proposal{document: release.Document(c.Now()), summary: release.Summary(), question: fmt.Sprintf("Release node %q?", name), fingerprint: release.Fingerprint(), apply: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.FromNode(state.Node), change, metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+			return err
+		}
+		if release.Verified {
+			c.createEvent(ctx, state.Node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
+		}
+		return c.printResult("%s", release.Done())
+	}}, nil
+}
+
+// state reads a Node that exists, and its record where it counts.
+func (o *releaseOptions) state(ctx context.Context, c *session, name string) (nodestate.State, error) {
+	if o.from == waitingVerification {
+		node, err := c.RequireNode(ctx, name)
+		return nodestate.State{Name: name, Node: node}, err
+	}
+	state, err := c.GetState(ctx, name)
+	if err == nil && state.Node == nil {
+		err = fmt.Errorf("there is no Node %q", name)
+	}
+	return state, err
+}
+
+// releasedByOperator is what the Node and the Event say.
+const releasedByOperator = "an operator released the Node: nodekeep release"
+
+// openingEdits remove taints of verification, and note that an operator did.
+func openingEdits(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Edits {
+	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
+	return append(plan.SetTaints(plan.Derivation, true, held...), plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
+}
+
+// eventComponent is where Events of the commands come from.
+const eventComponent = "nodekeep"
+
+// createEvent writes an Event about what a command did to a Node. The change is made by then: without the right it is only said that nobody else sees it.
+func (c *session) createEvent(ctx context.Context, node *corev1.Node, kind, reason, message string) {
+	now := metav1.NewTime(c.Now())
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: eventComponent + "-", Namespace: doctor.EventsNamespace},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
+		Type:           kind, Reason: reason, Message: message,
+		Source:         corev1.EventSource{Component: eventComponent},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if _, err := c.Client.CoreV1().Events(doctor.EventsNamespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+		c.say("No Event shows this: %v", c.CallError(doctor.Right{Verb: "create", Resource: "events", Namespace: doctor.EventsNamespace}, err))
+	}
+}
