@@ -338,8 +338,6 @@ capabilities: {drop: [ALL]}
 - --health-probe-bind-address={{ with .values.ports.probes }}:{{ . }}{{ else }}unix:/run/nodekeep/probes.sock{{ end }}
 - --log-format={{ .root.Values.log.format }}
 - --log-level={{ .root.Values.log.level }}
-- --kube-api-qps={{ .root.Values.kubeAPI.qps }}
-- --kube-api-burst={{ int64 .root.Values.kubeAPI.burst }}
 {{- range .values.extraArgs }}
 - {{ . | quote }}
 {{- end }}

@@ -27,9 +27,6 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"webhook.tolerations[0].efect=NoSchedule":               "at '/webhook/tolerations/0'",
 		"webhook.env[0].value=x":                                "at '/webhook/env/0'",
 		"capture.hostNetwork=maybe":                             "at '/capture/hostNetwork'",
-		"capture.resync=often":                                  "at '/capture/resync'",
-		"capture.retention.fraction=1.5":                        "at '/capture/retention/fraction'",
-		"capture.retention.fraction=0":                          "at '/capture/retention/fraction'",
 		"certificates.mode=selfsigned":                          "at '/certificates/mode'",
 		"certificates.mode=secret":                              "at '/certificates/secret/name'",
 		"certificates.certManager.issuerRef.kind=Issuer":        "at '/certificates/certManager/issuerRef'",
@@ -38,8 +35,6 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"gate.key=not a key":                                    "at '/gate/key'",
 		"gate.key=it's":                                         "at '/gate/key'", // it goes into an expression
 		"image.digest=latest":                                   "at '/image/digest'",
-		"kubeAPI.qps=0":                                         "at '/kubeAPI/qps'",
-		"kubeAPI.burst=0":                                       "at '/kubeAPI/burst'",
 		"log.level=loud":                                        "at '/log/level'",
 		"policy.label.keep={a}":                                 "at '/policy'",
 		"policy.labels.protected=sometimes":                     "at '/policy/labels/protected'",

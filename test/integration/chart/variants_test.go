@@ -64,7 +64,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.Empty(t, r.names("Namespace"))
 			assert.Empty(t, r.names("ResourceQuota"))
 			assert.Empty(t, r.names("Certificate"))
-			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--self-signed")
+			assert.NotContains(t, strings.Join(r.container(t, "nodekeep-webhook").Args, " "), "--cert-dir", "nodekeep issues its certificate")
 			assert.Empty(t, impersonation(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules), "only where protected labels are inline")
 			for _, rule := range r.rules(t) {
 				assert.NotContains(t, rule.Resources, "resourceslices", "only with rules.devices")
@@ -189,7 +189,7 @@ func variants(t *testing.T) map[string]variant {
 		"everything on the host network": {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643"), func(t *testing.T, r rendered) {
 			assert.Empty(t, r.names("NetworkPolicy"))
 			assert.True(t, tolerates(r.pods(t)["nodekeep-webhook"].Spec, corev1.TaintNodeNotReady))
-			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--port=9643")
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--bind-address=:9643")
 			assert.EqualValues(t, 0, get[appsv1.Deployment](t, r, "Deployment", "nodekeep-webhook").Spec.Strategy.RollingUpdate.MaxSurge.IntVal, "its port is taken")
 		}},
 		"metrics for those who may get them": {set("metrics.secure=true"), func(t *testing.T, r rendered) {
@@ -250,12 +250,12 @@ func variants(t *testing.T) map[string]variant {
 				assert.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: "6443"}, name)
 			}
 		}},
-		"large numbers": {set("kubeAPI.burst=10000000", "kubeAPI.qps=0.5", "capture.workers=10000000", "capture.retention.fraction=0.00001", "webhook.drainSeconds=600", "uninstall.timeoutSeconds=10000000"), func(t *testing.T, r rendered) {
-			assert.Contains(t, r.container(t, "nodekeep-capture").Args, "--kube-api-burst=10000000")
+		"large numbers": {set("capture.workers=10000000", "webhook.drainSeconds=600", "uninstall.timeoutSeconds=10000000"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-capture").Args, "--workers=10000000")
 			assert.EqualValues(t, 630, *r.pods(t)["nodekeep-webhook"].Spec.TerminationGracePeriodSeconds)
 		}},
-		"flags": {set("log.format=json", "log.level=debug", "capture.resync=0", "capture.retention.sweep=1h30m", "capture.retention.dryRun=true", "certificates.selfSigned.extraNames={a.example.com,10.0.0.1}"), func(t *testing.T, r rendered) {
-			assert.Subset(t, r.container(t, "nodekeep-capture").Args, []string{"--log-format=json", "--log-level=debug", "--resync=0", "--retention-sweep=1h30m", "--retention-dry-run"})
+		"flags": {set("log.format=json", "log.level=debug", "capture.extraArgs={--resync=1h30m,--retention-fraction=0}", "certificates.selfSigned.extraNames={a.example.com,10.0.0.1}"), func(t *testing.T, r rendered) {
+			assert.Subset(t, r.container(t, "nodekeep-capture").Args, []string{"--log-format=json", "--log-level=debug", "--resync=1h30m", "--retention-fraction=0"})
 			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--cert-names=a.example.com,10.0.0.1")
 		}},
 		"labels on webhook configurations": {set("webhookConfigurations.labels.a=b", "webhookConfigurations.annotations.c=d", "certificates.mode=certManager"), func(t *testing.T, r rendered) {
@@ -337,7 +337,6 @@ func mountsCertificate(t *testing.T, r rendered, secret string) {
 	assert.Equal(t, secret, volumes[len(volumes)-1].Secret.SecretName)
 	args := r.container(t, "nodekeep-webhook").Args
 	assert.Contains(t, args, "--cert-dir=/etc/nodekeep-certificate")
-	assert.NotContains(t, args, "--self-signed")
 	for _, rule := range r.rules(t) {
 		assert.NotContains(t, rule.Resources, "secrets")
 	}

@@ -47,7 +47,7 @@ func verification() map[string]variant {
 			assert.Equal(t, ptr.To[int32](2), get[appsv1.Deployment](t, r, "Deployment", "nodekeep-verify").Spec.Replicas)
 			assert.Equal(t, "system-cluster-critical", pod.Spec.PriorityClassName)
 			container := r.container(t, "nodekeep-verify")
-			assert.Subset(t, container.Args, []string{"--image=" + container.Image, "--checks-namespace=nodekeep-checks", "--image-pull-policy=IfNotPresent"})
+			assert.Subset(t, container.Args, []string{"--image=" + container.Image, "--checks-namespace=nodekeep-checks"})
 			for name, pod := range r.pods(t) {
 				assert.True(t, tolerates(pod.Spec, verify.Taint), "%s must run on Nodes that are not verified", name)
 			}
