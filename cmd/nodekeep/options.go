@@ -35,7 +35,7 @@ func (o *commonOptions) common() *commonOptions { return o }
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.gateKey, "gate-key", string(policy.DefaultGate), "key of the taint behind which Nodes wait for what is still missing")
 	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records, and of what was accepted last")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file, outside of a cluster; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to callers with a token that may get it; needs the ClusterRole system:auth-delegator")
 	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, also "+unixSocket+"PATH for a socket; 0 for none")
@@ -135,8 +135,8 @@ type captureOptions struct {
 func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
-	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once")
-	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", where it is another one")
+	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once; fewer while the API server is overloaded")
+	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", outside of a Pod")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; after two such times, records are collected that the policy's retention no longer keeps")
 	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records may be collected at one time, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
 }

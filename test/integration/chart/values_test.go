@@ -24,8 +24,9 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"webhook.ports.webhook=70000":                           "at '/webhook/ports/webhook'",
 		"webhook.drainSeconds=10s":                              "at '/webhook/drainSeconds'",
 		"webhook.resources.request.cpu=1":                       "at '/webhook/resources'",
-		"webhook.tolerations[0].efect=NoSchedule":               "at '/webhook/tolerations/0'",
-		"webhook.env[0].value=x":                                "at '/webhook/env/0'",
+		"pods.tolerations[0].efect=NoSchedule":                  "at '/pods/tolerations/0'",
+		"pods.env[0].value=x":                                   "at '/pods/env/0'",
+		"webhook.tolerations[0].key=a":                          "at '/webhook'", // all pods have the same
 		"capture.hostNetwork=maybe":                             "at '/capture/hostNetwork'",
 		"certificates.mode=selfsigned":                          "at '/certificates/mode'",
 		"certificates.mode=secret":                              "at '/certificates/secret/name'",
@@ -64,7 +65,6 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"policy.verify.profiles[0].onFailure=reboot":                                   "at '/policy/verify/profiles/0/onFailure'",
 		"verify=null":                                            "missing property 'verify'", // what policy.verify=null is for
 		"verify.checksNamespace=Checks":                          "at '/verify/checksNamespace'",
-		"verify.checksPriority=2000000000":                       "at '/verify/checksPriority'",
 		"uninstall.patienceSeconds=-1":                           "at '/uninstall/patienceSeconds'",
 		"certificates.mode=secret,certificates.secret.name=ours": "at '/certificates/secret/caBundle'",
 	} {
