@@ -35,7 +35,6 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Workers:   o.workers,
 		Resync:    o.resync,
 
-		LabelPatches:   o.patches,
 		InventoryFiles: o.inventoryDir,
 		Objects:        p.objects,
 	})
@@ -46,10 +45,15 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		return err
 	}
 
+	// A fraction of 0 is a dry run of what would be collected by default.
+	dryRun, fraction := o.sweepFraction == 0, o.sweepFraction
+	if dryRun {
+		fraction = gc.DefaultSweepFraction
+	}
 	sweeper := gc.New(gc.Options{
 		Records: p.records, Nodes: controller, Policy: p.policy.Policy, Stopgap: p.policy.Stopgap, Now: time.Now, Logger: p.logger,
-		Metrics: gc.NewMetrics(p.registry), Interval: o.sweepEvery, Fraction: o.sweepFraction,
-		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: o.sweepDryRun},
+		Metrics: gc.NewMetrics(p.registry), Interval: 2 * o.resync, Fraction: fraction,
+		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: dryRun},
 	})
 
 	governed := guard.Governance{Client: p.client, Namespace: o.namespace, Names: governance.PolicyNames()}

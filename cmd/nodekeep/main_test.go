@@ -75,31 +75,29 @@ func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		want []string
 	}{
 		"capture with wrong values": {
-			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--label-patches-per-second", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060", "--kube-api-burst", "0",
-				"--retention-sweep", "-1m", "--retention-fraction", "1.5"},
-			want: []string{"--retention-sweep -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--label-patches-per-second 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address", "--kube-api-burst"},
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060",
+				"--resync", "-1m", "--retention-fraction", "1.5"},
+			want: []string{"--resync -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address"},
 		},
-		"webhook without a certificate and with a kubeconfig that is missing": {
-			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--port", "70000", "--cert-names", "no_name", "--drain", "-1s", "--host", "localhost"},
-			want: []string{
-				"--cert-dir and --self-signed", "--kubeconfig /does/not/exist", "--port 70000", "--cert-names", "--drain", "--host",
-			},
+		"webhook with wrong values and with a kubeconfig that is missing": {
+			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--bind-address", ":70000", "--cert-names", "no_name", "--drain", "-1s"},
+			want: []string{"--kubeconfig /does/not/exist", "--bind-address \":70000\"", "--cert-names", "--drain"},
 		},
-		"both certificate sources": {
-			args: []string{"webhook", "--kubeconfig", goodConfig, "--self-signed", "--cert-dir", "x"},
-			want: []string{"exactly one of --cert-dir and --self-signed"},
+		"names for a certificate that the webhook does not manage": {
+			args: []string{"webhook", "--kubeconfig", goodConfig, "--cert-dir", "x", "--cert-names", "a.example.com"},
+			want: []string{"--cert-names needs a certificate that the webhook manages"},
 		},
 		"unknown flags, values of the wrong type and a wrong value": {
-			args: []string{"capture", "--kubeconfig", "/does/not/exist", "--wrong", "--workers", "many", "--another=1", "--kube-api-qps=x", "--log-level", "loud"},
-			want: []string{"6 error(s)", "--wrong", "--workers", "--another", "--kube-api-qps", "--log-level", "--kubeconfig"},
+			args: []string{"capture", "--kubeconfig", "/does/not/exist", "--wrong", "--workers", "many", "--another=1", "--resync=x", "--log-level", "loud"},
+			want: []string{"6 error(s)", "--wrong", "--workers", "--another", "--resync", "--log-level", "--kubeconfig"},
 		},
 		"a flag without its value": {
 			args: []string{"capture", "--kubeconfig", goodConfig, "--nope", "--workers"},
 			want: []string{"--nope", "--workers"},
 		},
-		"a fraction of nothing":            {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "0"}, want: []string{"--retention-fraction 0: must be more than 0 and at most 1"}},
-		"a fraction that is no number":     {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "nan"}, want: []string{"--retention-fraction NaN"}},
-		"sweeps in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-sweep", "10ms"}, want: []string{"--retention-sweep 10ms: must be at least 1s, or 0 for never"}},
+		"a fraction of less than nothing":   {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "-0.1"}, want: []string{"--retention-fraction -0.1: must be between 0 and 1"}},
+		"a fraction that is no number":      {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "nan"}, want: []string{"--retention-fraction NaN"}},
+		"resyncs in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--resync", "10ms"}, want: []string{"--resync 10ms: must be at least 1s"}},
 		"an argument where none belongs": {
 			args: []string{"capture", "now", "--kubeconfig", goodConfig},
 			want: []string{`unexpected argument "now"`},

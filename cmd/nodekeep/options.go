@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nodekeep.dev/nodekeep/capture/gc"
-	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -29,8 +28,6 @@ type commonOptions struct {
 	pprofAddr     string
 	logFormat     string
 	logLevel      string
-	qps           float32
-	burst         int
 }
 
 func (o *commonOptions) common() *commonOptions { return o }
@@ -38,15 +35,13 @@ func (o *commonOptions) common() *commonOptions { return o }
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.gateKey, "gate-key", string(policy.DefaultGate), "key of the taint behind which Nodes wait for what is still missing")
 	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records, and of what was accepted last")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file, outside of a cluster; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to callers with a token that may get it; needs the ClusterRole system:auth-delegator")
 	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, also "+unixSocket+"PATH for a socket; 0 for none")
 	flags.StringVar(&o.pprofAddr, "pprof-bind-address", "0", "address of /debug/pprof, which shows what is in memory and must not be exposed: bind it to 127.0.0.1; 0 for none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.Float32Var(&o.qps, "kube-api-qps", -1, "API calls a second at most; negative for no limit: the API server shares itself out fairly")
-	flags.IntVar(&o.burst, "kube-api-burst", 1000, "API calls beyond that rate for a moment")
 }
 
 func (o *commonOptions) mistakes() (found []error) {
@@ -71,19 +66,14 @@ func (o *commonOptions) mistakes() (found []error) {
 	if new(slog.Level).UnmarshalText([]byte(o.logLevel)) != nil {
 		found = append(found, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel))
 	}
-	if o.qps == 0 || o.burst < 1 {
-		found = append(found, errors.New("--kube-api-qps must not be 0 and --kube-api-burst must be at least 1: no API call could be made"))
-	}
 	return found
 }
 
 // webhookOptions are the flags of nodekeep webhook.
 type webhookOptions struct {
 	commonOptions
-	host       string
-	port       int
+	address    string
 	certDir    string
-	selfSigned bool
 	certNames  []string
 	clientCA   string
 	clientName []string
@@ -92,11 +82,9 @@ type webhookOptions struct {
 
 func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
-	flags.StringVar(&o.host, "host", "", "address to listen on for webhook calls; all without one")
-	flags.IntVar(&o.port, "port", 9443, "port for webhook calls")
-	flags.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change")
-	flags.BoolVar(&o.selfSigned, "self-signed", false, "manage a CA and a serving certificate in Secret nodekeep-webhook-tls, and the caBundle of the webhook configurations")
-	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the self-signed certificate")
+	flags.StringVar(&o.address, "bind-address", ":9443", "address for webhook calls; port 0 for any free one")
+	flags.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change; without one, the webhook manages a CA and a certificate in Secret nodekeep-webhook-tls, and the caBundle of the webhook configurations")
+	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the certificate that the webhook manages, where the API server does not call it by its Service")
 	flags.StringVar(&o.clientCA, "client-ca-file", "", "PEM file of the authorities whose client certificates may call the webhook, reloaded when it changes; without one, everybody who reaches the port may")
 	flags.StringSliceVar(&o.clientName, "client-name", nil, "common names that such a client certificate may have; without one, any")
 	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long to go on serving after SIGTERM, not ready any more")
@@ -104,14 +92,11 @@ func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 
 func (o *webhookOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
-	if o.host != "" && net.ParseIP(o.host) == nil {
-		found = append(found, fmt.Errorf("--host %q: must be an IP address", o.host))
+	if _, err := net.ResolveTCPAddr("tcp", o.address); err != nil {
+		found = append(found, fmt.Errorf("--bind-address %q: must be host:port or :port: %w", o.address, err))
 	}
-	if o.port < 0 || o.port > 65535 {
-		found = append(found, fmt.Errorf("--port %d: must be between 1 and 65535, or 0 for any free one", o.port))
-	}
-	if (o.certDir == "") == !o.selfSigned {
-		found = append(found, errors.New("exactly one of --cert-dir and --self-signed is needed: the API server calls webhooks only over TLS"))
+	if len(o.certNames) > 0 && o.certDir != "" {
+		found = append(found, errors.New("--cert-names needs a certificate that the webhook manages: leave out --cert-dir"))
 	}
 	for _, name := range o.certNames {
 		if net.ParseIP(name) == nil && len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -127,15 +112,8 @@ func (o *webhookOptions) mistakes() []error {
 	return found
 }
 
-// shortestInterval keeps a mistyped interval from occupying a process with nothing else.
-const shortestInterval = time.Second
-
-func interval(flag string, value time.Duration) []error {
-	if value == 0 || value >= shortestInterval {
-		return nil
-	}
-	return []error{fmt.Errorf("%s %s: must be at least %s, or 0 for never", flag, value, shortestInterval)}
-}
+// shortestResync keeps a mistyped interval from occupying a process with nothing else.
+const shortestResync = time.Second
 
 func positive(flag string, number int) []error {
 	if number >= 1 {
@@ -147,37 +125,30 @@ func positive(flag string, number int) []error {
 // captureOptions are the flags of nodekeep capture.
 type captureOptions struct {
 	commonOptions
-	leaderElect  bool
-	workers      int
-	patches      int // a second, for labels of rules alone
-	inventoryDir string
-	resync       time.Duration
-
-	sweepEvery    time.Duration
+	leaderElect   bool
+	workers       int
+	inventoryDir  string
+	resync        time.Duration
 	sweepFraction float64
-	sweepDryRun   bool
 }
 
 func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
-	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once")
-	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", where it is another one")
-	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
-	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
-	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to collect records that the policy's retention no longer keeps; 0 for never")
-	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records one sweep may collect at most, as a fraction of all there are; one is always allowed")
-	flags.BoolVar(&o.sweepDryRun, "retention-dry-run", false, "log and count what sweeps would collect, and collect nothing")
+	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once; fewer while the API server is overloaded")
+	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", outside of a Pod")
+	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; after two such times, records are collected that the policy's retention no longer keeps")
+	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records may be collected at one time, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
 }
 
 func (o *captureOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
 	found = append(found, positive("--workers", o.workers)...)
-	found = append(found, positive("--label-patches-per-second", o.patches)...)
-	found = append(found, interval("--resync", o.resync)...)
-	found = append(found, interval("--retention-sweep", o.sweepEvery)...)
-	if !(o.sweepFraction > 0 && o.sweepFraction <= 1) { // NaN is neither
-		found = append(found, fmt.Errorf("--retention-fraction %g: must be more than 0 and at most 1", o.sweepFraction))
+	if o.resync < shortestResync {
+		found = append(found, fmt.Errorf("--resync %s: must be at least %s", o.resync, shortestResync))
+	}
+	if !(o.sweepFraction >= 0 && o.sweepFraction <= 1) { // NaN is neither
+		found = append(found, fmt.Errorf("--retention-fraction %g: must be between 0 and 1", o.sweepFraction))
 	}
 	return found
 }

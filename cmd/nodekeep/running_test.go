@@ -62,7 +62,7 @@ func runsWith(t *testing.T, process, server, policy string, args ...string) runn
 	}, args...)
 	switch process {
 	case "webhook":
-		args = append(args, "--cert-dir", t.TempDir(), "--host", "127.0.0.1", "--port", "0", "--drain", "0s")
+		args = append(args, "--cert-dir", t.TempDir(), "--bind-address", "127.0.0.1:0", "--drain", "0s")
 	case "verify":
 		args = append(args, "--image", "nodekeep")
 	}

@@ -127,7 +127,7 @@ func restConfig(o *commonOptions) (config *rest.Config, err error) {
 	} else if config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
-	config.QPS, config.Burst = o.qps, o.burst
+	config.QPS = -1 // no limit: the API server shares itself out fairly
 	// The processes read Nodes and records. Protobuf costs them and the API server a fraction of what JSON costs.
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,8 +72,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	mux.Handle(deletionPath, reviews.Handler(webhook.DeletionReview, deletions))
 	reviews.Ready = func() bool { return true } // a policy is judged by itself
 	mux.Handle(policyPath, reviews.Handler(webhook.PolicyReview, webhook.NewPolicyHandler(policy.Gate(o.gateKey))))
-	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
-	server, err := webhook.NewServer(address, mux, serving.GetCertificate, clients, o.drain, p.logger)
+	server, err := webhook.NewServer(o.address, mux, serving.GetCertificate, clients, o.drain, p.logger)
 	if err != nil {
 		return err
 	}
@@ -113,7 +110,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 }
 
 func servingCertificate(o *webhookOptions, p *process) certificate {
-	if o.selfSigned {
+	if o.certDir == "" {
 		return certs.NewSelfSigned(p.client, certs.Options{Namespace: o.namespace, ExtraNames: o.certNames, Logger: p.logger})
 	}
 	return certs.NewDir(o.certDir, p.logger)

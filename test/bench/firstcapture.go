@@ -36,7 +36,7 @@ func (b *bench) firstCapture(ctx context.Context, bare cell) {
 	b.phase("first capture of %d Nodes", b.nodes)
 	used := b.CountRecords(ctx) // ConfigMaps that are none
 	began := time.Now()
-	capture := b.StartCapture(ctx, "", "--kube-api-qps", fmt.Sprint(b.qps))
+	capture := b.StartCapture(ctx, "")
 	starting := time.Since(began)
 	took, cpu := spent(func() {
 		b.started("capture", fmt.Sprintf("%d Nodes, no record", b.nodes), capture)
@@ -48,7 +48,7 @@ func (b *bench) firstCapture(ctx context.Context, bare cell) {
 	fromStart := capture.CPU()
 	b.remember(capture, "has written every record")
 	b.whole(ctx)
-	title := fmt.Sprintf("First capture of %d Nodes, %d at a time, with --kube-api-qps %g", b.nodes, bed.Workers, b.qps)
+	title := fmt.Sprintf("First capture of %d Nodes, %d at a time", b.nodes, bed.Workers)
 	table := b.table(title, "", "records", "time", "records/s", "time / bare loop", "CPU of the control plane a record", "CPU of capture a record")
 	row := func(name string, count int, took time.Duration, cpu ...any) {
 		rate := measure.Rate(count, took)

@@ -22,7 +22,6 @@ type settings struct {
 	kubelets int
 	storm    int
 	restarts int
-	qps      float64
 	images   int
 
 	builds []build
@@ -47,7 +46,6 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.beats, "heartbeats", 0, "heartbeats a second; 0: one each 5 minutes of each Node; verify only")
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
 	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
-	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper")
 	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only, which measures this tree without any", s.addBuild)
 	s.parts = partNames()

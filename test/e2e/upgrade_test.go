@@ -93,9 +93,7 @@ func keepsRecordsOverAnUpgrade(t *testing.T) {
 
 	values := installed.baseValues()
 	values["policy"].(map[string]any)["labels"] = map[string]any{"ignore": []string{ignored}}
-	for _, component := range []string{"webhook", "capture"} {
-		values[component] = map[string]any{"podAnnotations": map[string]string{mark: "upgraded"}}
-	}
+	values["pods"] = map[string]any{"annotations": map[string]string{mark: "upgraded"}}
 	begun := time.Now()
 	installed.upgrade(t, values)
 	for _, name := range []string{webhookName, captureName} {

@@ -112,7 +112,7 @@ func TestARollingRestartUnderLoadMissesNoRestoreRefusesNoRegistrationAndDropsNoC
 	t.Cleanup(func() { require.NoError(t, nodekeep.StartWebhook(context.WithoutCancel(t.Context()))) })
 	b := startBalancer(t)
 	start := func() *harness.Replica {
-		r := nodekeep.StartReplica(t, "webhook", "--self-signed", "--cert-names", loopback+","+unspecified, "--drain", "10s") // the default
+		r := nodekeep.StartReplica(t, "webhook", "--cert-names", loopback+","+unspecified, "--drain", "10s") // the default
 		go b.follow(r)
 		return r
 	}

@@ -27,8 +27,8 @@ func (i *Installation) Start(ctx context.Context) error {
 
 // StartWebhook starts the webhook and returns when the API server calls it: a dry-run CREATE shows its stamp.
 func (i *Installation) StartWebhook(ctx context.Context) error {
-	err := i.run(ctx, webhookName, "webhook", "--self-signed", "--cert-names", "127.0.0.1",
-		"--host", "127.0.0.1", "--port", i.webhookPort, "--drain", "0s")
+	err := i.run(ctx, webhookName, "webhook", "--cert-names", "127.0.0.1",
+		"--bind-address", "127.0.0.1:"+i.webhookPort, "--drain", "0s")
 	if err != nil {
 		return err
 	}

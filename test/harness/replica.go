@@ -35,7 +35,7 @@ func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *
 	require.NoError(t, err)
 	r := &Replica{Address: free[0], Probes: "http://" + free[1], Metrics: "http://" + free[2] + "/metrics"}
 	if kind == "webhook" {
-		flags = append(flags, "--host", "127.0.0.1", "--port", port(r.Address))
+		flags = append(flags, "--bind-address", r.Address)
 	}
 	flags = append(flags, "--health-probe-bind-address", free[1], "--metrics-bind-address", free[2])
 	name := fmt.Sprintf("another-%s-%d", kind, replicas.Add(1))

@@ -22,10 +22,10 @@ const (
 	year        = 365 * 24 * time.Hour
 )
 
-// sweeping does something while capture sweeps every second.
+// sweeping does something while capture sweeps every two seconds.
 func sweeping(t *testing.T, args []string, fn func()) {
 	t.Helper()
-	nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--retention-sweep=1s"}, args...) })
+	nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--resync=1s"}, args...) })
 	defer nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = nil })
 	fn()
 }
@@ -156,7 +156,7 @@ func TestADryRunCollectsNothing(t *testing.T) {
 	const name = "retained-dry-run"
 	goneNode(t, name, map[string]string{"dedicated": "ci"})
 	nodekeep.AgeRecord(t, name, month)
-	sweeping(t, []string{"--retention-fraction=1", "--retention-dry-run"}, func() {
+	sweeping(t, []string{"--retention-fraction=0"}, func() {
 		version := nodekeep.RecordMap(t, name).ResourceVersion
 		severalSweeps(t)
 		assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion, "it is as it was")

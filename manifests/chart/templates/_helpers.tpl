@@ -41,7 +41,7 @@ true
 {{/* "true" where the policy that strips annotations from a kubelet's CREATE is part of the release. */}}
 {{- define "nodekeep.stripped" -}}
 {{- if .Values.guards.enabled -}}
-{{- include "nodekeep.mutating" (dict "root" . "when" .Values.guards.strip) -}}
+{{- include "nodekeep.mutating" (dict "root" . "when" (ternary "enabled" "auto" (eq .Values.gate.policy "enabled"))) -}}
 {{- end -}}
 {{- end }}
 
@@ -133,7 +133,7 @@ all that this kubelet may do, and only the policy nodekeep-self-test confines it
 
 {{/* "true" where pods of the release use the host network. */}}
 {{- define "nodekeep.onHost" -}}
-{{- if or .Values.capture.hostNetwork .Values.webhook.hostNetwork (and .Values.verify.enabled .Values.verify.hostNetwork) -}}
+{{- if or .Values.capture.hostNetwork .Values.webhook.hostNetwork -}}
 true
 {{- end -}}
 {{- end }}
@@ -220,13 +220,13 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- define "nodekeep.scheduling" -}}
 {{- $labels := include "nodekeep.selector" . | fromYaml -}}
 priorityClassName: {{ .root.Values.priorityClassName | quote }}
-{{- with .values.nodeSelector }}
+{{- with .root.Values.pods.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 affinity:
-{{- if .values.affinity }}
-  {{- toYaml .values.affinity | nindent 2 }}
+{{- if .root.Values.pods.affinity }}
+  {{- toYaml .root.Values.pods.affinity | nindent 2 }}
 {{- else }}
   {{- include "nodekeep.nodeAffinity" . | nindent 2 }}
   podAntiAffinity:
@@ -292,7 +292,7 @@ server from adding others that would let the scheduler choose a Node which is lo
 {{- range uniq $keys }}
 - {key: {{ . | quote }}, operator: Exists} # the policy adds it to every new Node
 {{- end }}
-{{- with .values.tolerations }}
+{{- with .root.Values.pods.tolerations }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
@@ -331,36 +331,27 @@ capabilities: {drop: [ALL]}
 {{- define "nodekeep.args" -}}
 - --namespace={{ .root.Release.Namespace }}
 - --gate-key={{ .root.Values.gate.key }}
-- --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .values.ports.metrics }}{{ else }}0{{ end }}
+- --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .ports.metrics }}{{ else }}0{{ end }}
 {{- if .root.Values.metrics.secure }}
 - --metrics-secure
 {{- end }}
-- --health-probe-bind-address={{ with .values.ports.probes }}:{{ . }}{{ else }}unix:/run/nodekeep/probes.sock{{ end }}
+- --health-probe-bind-address={{ with .ports.probes }}:{{ . }}{{ else }}unix:/run/nodekeep/probes.sock{{ end }}
 - --log-format={{ .root.Values.log.format }}
 - --log-level={{ .root.Values.log.level }}
-- --kube-api-qps={{ .root.Values.kubeAPI.qps }}
-- --kube-api-burst={{ int64 .root.Values.kubeAPI.burst }}
 {{- range .values.extraArgs }}
 - {{ . | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The environment; call with a dict that has root and values. A component names its Pod in the status of the NodePolicy. */}}
+{{/* The environment; call with a dict that has root. A component names its Pod in the status of the NodePolicy. */}}
 {{- define "nodekeep.env" -}}
-{{- $api := .root.Values.kubeAPI -}}
-{{- if or .component $api.host $api.port .values.env -}}
+{{- if or .component .root.Values.pods.env -}}
 env:
 {{- if .component }}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 {{- end }}
-{{- with $api.host }}
-- {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
-{{- end }}
-{{- with $api.port }}
-- {name: KUBERNETES_SERVICE_PORT, value: {{ . | quote }}}
-{{- end }}
-{{- with .values.env }}
+{{- with .root.Values.pods.env }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

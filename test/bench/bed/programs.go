@@ -3,7 +3,6 @@ package bed
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"time"
 
@@ -45,15 +44,13 @@ func (b *Bed) StartWebhook(ctx context.Context) *Program {
 // ServiceAccount may read; with others it runs as an admin.
 func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) *Program {
 	reviews := b.freeAddresses(1)[0]
-	_, port, err := net.SplitHostPort(reviews)
-	require.NoError(b, err)
 	name, kubeconfig := webhookProcess, b.kubeconfig(webhookProcess)
 	if namespace != harness.Namespace {
 		name, kubeconfig = webhookProcess+"-"+namespace, b.nodekeep.AdminKubeconfig()
 	} else {
 		b.account(ctx, webhookProcess)
 	}
-	b.webhook = b.start(ctx, name, nil, "webhook", "--cert-dir", b.cluster.Dir(), "--host", "127.0.0.1", "--port", port, "--drain", "0s",
+	b.webhook = b.start(ctx, name, nil, "webhook", "--cert-dir", b.cluster.Dir(), "--bind-address", reviews, "--drain", "0s",
 		"--kubeconfig", kubeconfig, "--namespace", namespace)
 	b.webhook.reviews = reviews
 	return b.webhook

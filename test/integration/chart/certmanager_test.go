@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,15 +210,13 @@ func (r byCertManager) startWebhook(t *testing.T) string {
 	require.NoError(t, harness.WriteKubeconfig(file, config))
 	addresses, err := harness.FreeAddresses(1)
 	require.NoError(t, err)
-	host, port, err := net.SplitHostPort(addresses[0])
-	require.NoError(t, err)
 	args := append([]string{}, deployment.Spec.Template.Spec.Containers[0].Args...)
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "--cert-dir=") {
 			args[i] = "--cert-dir=" + r.mount
 		}
 	}
-	args = append(args, "--kubeconfig", file, "--host", host, "--port", port,
+	args = append(args, "--kubeconfig", file, "--bind-address", addresses[0],
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--drain", "0s")
 	process, err := control.Go("webhook-by-cert-manager", binary, args)
 	require.NoError(t, err)

@@ -202,7 +202,7 @@ func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 
 // A value that nobody has set must not change what the program does by itself.
 func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
-	inPods := []string{"namespace", "metrics-bind-address", "health-probe-bind-address", "self-signed", "image"}
+	inPods := []string{"namespace", "metrics-bind-address", "health-probe-bind-address", "image"}
 	compared := 0
 	for _, process := range []string{"webhook", "capture", "verify"} {
 		help, err := exec.CommandContext(t.Context(), binary, process, "--help").Output()

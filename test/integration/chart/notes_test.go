@@ -15,8 +15,8 @@ func TestTheNotesNameThePodsThatUseTheHostNetwork(t *testing.T) {
 		says string // empty: nothing about the host network
 	}{
 		"the defaults":             {says: "\n\nThe Pods of capture and the Job of helm uninstall use the host network."},
-		"all of them":              {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643", "verify.enabled=true", "verify.hostNetwork=true"), "The Pods of webhook and capture and the Job of helm uninstall and verify use the host network."},
-		"verify is not enabled":    {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643", "verify.hostNetwork=true", "capture.hostNetwork=false"), "The Pods of webhook use the host network."},
+		"all of them":              {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643"), "The Pods of webhook and capture and the Job of helm uninstall use the host network."},
+		"the webhook alone":        {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643", "capture.hostNetwork=false"), "The Pods of webhook use the host network."},
 		"none on the host network": {args: set("capture.hostNetwork=false")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,12 +24,10 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"webhook.ports.webhook=70000":                           "at '/webhook/ports/webhook'",
 		"webhook.drainSeconds=10s":                              "at '/webhook/drainSeconds'",
 		"webhook.resources.request.cpu=1":                       "at '/webhook/resources'",
-		"webhook.tolerations[0].efect=NoSchedule":               "at '/webhook/tolerations/0'",
-		"webhook.env[0].value=x":                                "at '/webhook/env/0'",
+		"pods.tolerations[0].efect=NoSchedule":                  "at '/pods/tolerations/0'",
+		"pods.env[0].value=x":                                   "at '/pods/env/0'",
+		"webhook.tolerations[0].key=a":                          "at '/webhook'", // all pods have the same
 		"capture.hostNetwork=maybe":                             "at '/capture/hostNetwork'",
-		"capture.resync=often":                                  "at '/capture/resync'",
-		"capture.retention.fraction=1.5":                        "at '/capture/retention/fraction'",
-		"capture.retention.fraction=0":                          "at '/capture/retention/fraction'",
 		"certificates.mode=selfsigned":                          "at '/certificates/mode'",
 		"certificates.mode=secret":                              "at '/certificates/secret/name'",
 		"certificates.certManager.issuerRef.kind=Issuer":        "at '/certificates/certManager/issuerRef'",
@@ -38,8 +36,6 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"gate.key=not a key":                                    "at '/gate/key'",
 		"gate.key=it's":                                         "at '/gate/key'", // it goes into an expression
 		"image.digest=latest":                                   "at '/image/digest'",
-		"kubeAPI.qps=0":                                         "at '/kubeAPI/qps'",
-		"kubeAPI.burst=0":                                       "at '/kubeAPI/burst'",
 		"log.level=loud":                                        "at '/log/level'",
 		"policy.label.keep={a}":                                 "at '/policy'",
 		"policy.labels.protected=sometimes":                     "at '/policy/labels/protected'",
@@ -69,7 +65,6 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"policy.verify.profiles[0].onFailure=reboot":                                   "at '/policy/verify/profiles/0/onFailure'",
 		"verify=null":                                            "missing property 'verify'", // what policy.verify=null is for
 		"verify.checksNamespace=Checks":                          "at '/verify/checksNamespace'",
-		"verify.checksPriority=2000000000":                       "at '/verify/checksPriority'",
 		"uninstall.patienceSeconds=-1":                           "at '/uninstall/patienceSeconds'",
 		"certificates.mode=secret,certificates.secret.name=ours": "at '/certificates/secret/caBundle'",
 	} {

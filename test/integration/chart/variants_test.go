@@ -64,7 +64,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.Empty(t, r.names("Namespace"))
 			assert.Empty(t, r.names("ResourceQuota"))
 			assert.Empty(t, r.names("Certificate"))
-			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--self-signed")
+			assert.NotContains(t, strings.Join(r.container(t, "nodekeep-webhook").Args, " "), "--cert-dir", "nodekeep issues its certificate")
 			assert.Empty(t, impersonation(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules), "only where protected labels are inline")
 			for _, rule := range r.rules(t) {
 				assert.NotContains(t, rule.Resources, "resourceslices", "only with rules.devices")
@@ -146,17 +146,15 @@ func variants(t *testing.T) map[string]variant {
 			assert.False(t, guarded(r) || stripped(r))
 			assert.True(t, gated(r))
 		}},
-		"a guard and no strip":     {set("guards.strip=disabled"), func(t *testing.T, r rendered) { assert.True(t, guarded(r) && !stripped(r)) }},
-		"a cluster without strips": {[]string{"--kube-version", "1.30"}, func(t *testing.T, r rendered) { assert.True(t, guarded(r) && !stripped(r)) }},
-		"the strip in any case": {append(set("guards.strip=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) {
-			assert.True(t, guarded(r) && stripped(r))
-		}},
+		"a cluster without strips":                             {[]string{"--kube-version", "1.30"}, func(t *testing.T, r rendered) { assert.True(t, guarded(r) && !stripped(r)) }},
 		"a cluster that does not serve the gate's kinds":       {[]string{"--kube-version", "1.33"}, func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
 		"a newer cluster that does not serve the gate's kinds": {[]string{"--api-versions", "apps/v1/Deployment"}, func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
 		"an older cluster that does": {[]string{"--kube-version", "1.33", "--api-versions", "apps/v1/Deployment,admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"}, func(t *testing.T, r rendered) {
 			assert.True(t, gated(r))
 		}},
-		"the gate in any case": {append(set("gate.policy=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) { assert.True(t, gated(r)) }},
+		"the gate in any case": {append(set("gate.policy=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) {
+			assert.True(t, gated(r) && guarded(r) && stripped(r), "the strip is of the same kind")
+		}},
 		"a policy for a cluster that serves its kind": {append(set("policy.cordon=keep"), "--api-versions", "nodekeep.dev/v1alpha1/NodePolicy"), func(t *testing.T, r rendered) {
 			assert.NotContains(t, r.policy(t), "helm.sh/hook", "the object is part of the release")
 			assert.Contains(t, r.policy(t), "helm.sh/resource-policy: keep")
@@ -189,7 +187,7 @@ func variants(t *testing.T) map[string]variant {
 		"everything on the host network": {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643"), func(t *testing.T, r rendered) {
 			assert.Empty(t, r.names("NetworkPolicy"))
 			assert.True(t, tolerates(r.pods(t)["nodekeep-webhook"].Spec, corev1.TaintNodeNotReady))
-			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--port=9643")
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--bind-address=:9643")
 			assert.EqualValues(t, 0, get[appsv1.Deployment](t, r, "Deployment", "nodekeep-webhook").Spec.Strategy.RollingUpdate.MaxSurge.IntVal, "its port is taken")
 		}},
 		"metrics for those who may get them": {set("metrics.secure=true"), func(t *testing.T, r rendered) {
@@ -213,8 +211,8 @@ func variants(t *testing.T) map[string]variant {
 			volumes := r.pods(t)["nodekeep-webhook"].Spec.Volumes
 			assert.Equal(t, "api-server-ca", volumes[len(volumes)-1].ConfigMap.Name)
 		}},
-		"only the API server may call, by a Secret": {set("webhook.clientAuthority.secret=api-server-ca", "webhook.clientAuthority.key=tls.crt"), func(t *testing.T, r rendered) {
-			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-ca-file=/etc/nodekeep-clients/tls.crt")
+		"only the API server may call, by a Secret": {set("webhook.clientAuthority.secret=api-server-ca"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-ca-file=/etc/nodekeep-clients/ca.crt")
 			volumes := r.pods(t)["nodekeep-webhook"].Spec.Volumes
 			assert.Equal(t, "api-server-ca", volumes[len(volumes)-1].Secret.SecretName)
 		}},
@@ -235,34 +233,36 @@ func variants(t *testing.T) map[string]variant {
 				assert.Equal(t, "registry", pod.Spec.ImagePullSecrets[0].Name, name)
 			}
 		}},
-		"everything for pods": {set("webhook.tolerations[0].key=x", "webhook.tolerations[0].operator=Exists", "webhook.podLabels.team=infra", "webhook.podAnnotations.note=yes", "webhook.extraArgs[0]=--pprof-bind-address=127.0.0.1:6060",
-			"webhook.env[0].name=GOMEMLIMIT", "webhook.env[0].value=400MiB", "webhook.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
-			"webhook.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=x", "webhook.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists",
-			"capture.tolerations[0].key=y", "capture.tolerations[0].operator=Exists", "capture.podLabels.team=infra", "capture.podAnnotations.note=yes", "capture.extraArgs[0]=--pprof-bind-address=127.0.0.1:6060", "capture.env[0].name=GOGC", "capture.env[0].value=off",
-			"kubeAPI.host=10.0.0.1", "kubeAPI.port=6443"), func(t *testing.T, r rendered) {
-			webhook := r.pods(t)["nodekeep-webhook"]
-			assert.True(t, tolerates(webhook.Spec, "x"))
-			assert.True(t, tolerates(r.pods(t)["nodekeep-capture"].Spec, "y"))
-			assert.Nil(t, webhook.Spec.Affinity.PodAntiAffinity)
-			assert.Equal(t, "infra", webhook.Labels["team"])
+		"everything for pods": {profiles(oneProfile, "pods.tolerations[0].key=x", "pods.tolerations[0].operator=Exists", "pods.nodeSelector.pool=infra", "pods.labels.team=infra", "pods.annotations.note=yes",
+			"pods.env[0].name=KUBERNETES_SERVICE_HOST", "pods.env[0].value=10.0.0.1", "pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+			"pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=x", "pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists",
+			"webhook.extraArgs[0]=--cert-names=a.example.com\\,10.0.0.1", "capture.extraArgs[0]=--pprof-bind-address=127.0.0.1:6060", "verify.extraArgs[0]=--workers=1"), func(t *testing.T, r rendered) {
+			assert.Len(t, r.pods(t), 4, "the Job of helm uninstall, too")
 			for name, pod := range r.pods(t) {
+				assert.True(t, tolerates(pod.Spec, "x"), name)
+				assert.Equal(t, "infra", pod.Spec.NodeSelector["pool"], name)
 				assert.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.1"}, name)
-				assert.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: "6443"}, name)
 			}
+			for _, process := range []string{"webhook", "capture", "verify"} {
+				pod := r.pods(t)["nodekeep-"+process]
+				assert.Nil(t, pod.Spec.Affinity.PodAntiAffinity, process)
+				assert.Equal(t, "infra", pod.Labels["team"], process)
+				assert.Equal(t, "yes", pod.Annotations["note"], process)
+			}
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--cert-names=a.example.com,10.0.0.1")
+			assert.Contains(t, r.container(t, "nodekeep-verify").Args, "--workers=1")
 		}},
-		"large numbers": {set("kubeAPI.burst=10000000", "kubeAPI.qps=0.5", "capture.workers=10000000", "capture.retention.fraction=0.00001", "webhook.drainSeconds=600", "uninstall.timeoutSeconds=10000000"), func(t *testing.T, r rendered) {
-			assert.Contains(t, r.container(t, "nodekeep-capture").Args, "--kube-api-burst=10000000")
+		"large numbers": {set("capture.workers=10000000", "webhook.drainSeconds=600", "uninstall.timeoutSeconds=10000000"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-capture").Args, "--workers=10000000")
 			assert.EqualValues(t, 630, *r.pods(t)["nodekeep-webhook"].Spec.TerminationGracePeriodSeconds)
 		}},
-		"flags": {set("log.format=json", "log.level=debug", "capture.resync=0", "capture.retention.sweep=1h30m", "capture.retention.dryRun=true", "certificates.selfSigned.extraNames={a.example.com,10.0.0.1}"), func(t *testing.T, r rendered) {
-			assert.Subset(t, r.container(t, "nodekeep-capture").Args, []string{"--log-format=json", "--log-level=debug", "--resync=0", "--retention-sweep=1h30m", "--retention-dry-run"})
-			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--cert-names=a.example.com,10.0.0.1")
+		"flags": {set("log.format=json", "log.level=debug", "capture.extraArgs={--resync=1h30m,--retention-fraction=0}"), func(t *testing.T, r rendered) {
+			assert.Subset(t, r.container(t, "nodekeep-capture").Args, []string{"--log-format=json", "--log-level=debug", "--resync=1h30m", "--retention-fraction=0"})
 		}},
-		"labels on webhook configurations": {set("webhookConfigurations.labels.a=b", "webhookConfigurations.annotations.c=d", "certificates.mode=certManager"), func(t *testing.T, r rendered) {
+		"labels on webhook configurations": {set("webhookConfigurations.labels.a=b", "certificates.mode=certManager"), func(t *testing.T, r rendered) {
 			injectedFrom(t, r, namespace+"/nodekeep-webhook")
 			configuration := get[admissionregistrationv1.ValidatingWebhookConfiguration](t, r, "ValidatingWebhookConfiguration", "nodekeep")
 			assert.Equal(t, "b", configuration.Labels["a"])
-			assert.Equal(t, "d", configuration.Annotations["c"])
 		}},
 	}
 	maps.Copy(all, verification())
@@ -337,7 +337,6 @@ func mountsCertificate(t *testing.T, r rendered, secret string) {
 	assert.Equal(t, secret, volumes[len(volumes)-1].Secret.SecretName)
 	args := r.container(t, "nodekeep-webhook").Args
 	assert.Contains(t, args, "--cert-dir=/etc/nodekeep-certificate")
-	assert.NotContains(t, args, "--self-signed")
 	for _, rule := range r.rules(t) {
 		assert.NotContains(t, rule.Resources, "secrets")
 	}

@@ -58,10 +58,9 @@ func TestOnARealControlPlane(t *testing.T) {
 		for name, values := range map[string]string{
 			"plain metrics":                      "metrics.secure=false",
 			"metrics for those who may get them": "metrics.secure=true",
-			"a token from elsewhere":             "metrics.secure=true,monitoring.podMonitor.tokenSecret.name=prometheus",
-			"everything set": "monitoring.podMonitor.interval=15s,monitoring.podMonitor.scrapeTimeout=10s,monitoring.podMonitor.labels.release=prometheus," +
+			"a token from elsewhere":             "metrics.secure=true,monitoring.podMonitor.tokenSecret=prometheus",
+			"everything set": "monitoring.labels.release=prometheus,monitoring.podMonitor.interval=15s," +
 				"monitoring.podMonitor.relabelings[0].action=labeldrop,monitoring.podMonitor.relabelings[0].regex=pod," +
-				"monitoring.podMonitor.metricRelabelings[0].action=drop,monitoring.podMonitor.metricRelabelings[0].sourceLabels[0]=__name__,monitoring.podMonitor.metricRelabelings[0].regex=go_.*," +
 				"monitoring.prometheusRule.alertLabels.team=platform,monitoring.prometheusRule.runbookURL=https://example.com/#,monitoring.dashboard.annotations.grafana_folder=Nodes",
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -219,7 +218,7 @@ func TestValuesOfMonitoringThatCannotBeAreRefused(t *testing.T) {
 	for value, path := range map[string]string{
 		"monitoring.podMonitors.enabled=true":                "at '/monitoring'",
 		"monitoring.podMonitor.interval=often":               "at '/monitoring/podMonitor/interval'",
-		"monitoring.podMonitor.tokenSecret.name=No_Name":     "at '/monitoring/podMonitor/tokenSecret/name'",
+		"monitoring.podMonitor.tokenSecret=No_Name":          "at '/monitoring/podMonitor/tokenSecret'",
 		"monitoring.prometheusRule.runbookURL=docs/runbooks": "at '/monitoring/prometheusRule/runbookURL'",
 		"monitoring.prometheusRule.alertLabels=team":         "at '/monitoring/prometheusRule/alertLabels'",
 		"monitoring.dashboard.enabled=maybe":                 "at '/monitoring/dashboard/enabled'",
