@@ -52,7 +52,7 @@ const (
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
 
 	Complete   Step = "complete"     // restore what is missing, correct what was restored from a stale record
-	ApplyRules Step = "follow_rules" // taints follow the labels
+	ApplyRules Step = "apply_rules" // taints follow the labels
 	Lift       Step = "lift_gate"
 	HandOver   Step = "hand_over" // give restored labels and annotations their owners again
 )

@@ -26,7 +26,7 @@ func followedBy(t *testing.T, client *dynamicfake.FakeDynamicClient, generation 
 	require.NoError(t, err)
 	object.SetGeneration(generation)
 	object.Object["metadata"].(map[string]any)["uid"] = uid
-	object.Object["status"] = map[string]any{"followers": followers}
+	object.Object["status"] = map[string]any{"readBy": followers}
 	_, err = policies.Update(t.Context(), object, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }

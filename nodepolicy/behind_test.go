@@ -47,17 +47,17 @@ func TestWhichProcessesHaveNotReadThePolicy(t *testing.T) {
 		behind []string
 		doubt  bool
 	}{
-		"all have":                                {status: `{"followers": {"verify-1": 4, "capture-1": 4}}`},
-		"one has read the one before":             {status: `{"followers": {"verify-1": 3, "capture-1": 4}}`, behind: []string{"verify-1"}, doubt: true},
+		"all have":                                {status: `{"readBy": {"verify-1": 4, "capture-1": 4}}`},
+		"one has read the one before":             {status: `{"readBy": {"verify-1": 3, "capture-1": 4}}`, behind: []string{"verify-1"}, doubt: true},
 		"none has said anything":                  {status: `{}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
-		"Pods that are not Ready do not count":    {status: `{"followers": {"verify-1": 4, "capture-1": 4, "webhook-1": 1}}`, doubt: true},
-		"Pods that do not exist do not count":     {status: `{"followers": {"verify-1": 4, "capture-1": 4, "deleted": 1, "../../etc": 2, "": 3}}`, doubt: true},
-		"a generation that never was is not ours": {status: `{"followers": {"verify-1": 9223372036854775807, "capture-1": -4}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
-		"a number that is none":                   {status: `{"followers": {"verify-1": 1e99, "capture-1": 4.5}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
-		"other types":                             {status: `{"followers": {"verify-1": "4", "capture-1": {"a": [4]}}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
-		"no map at all":                           {status: `{"followers": [4, 4]}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
+		"Pods that are not Ready do not count":    {status: `{"readBy": {"verify-1": 4, "capture-1": 4, "webhook-1": 1}}`, doubt: true},
+		"Pods that do not exist do not count":     {status: `{"readBy": {"verify-1": 4, "capture-1": 4, "deleted": 1, "../../etc": 2, "": 3}}`, doubt: true},
+		"a generation that never was is not ours": {status: `{"readBy": {"verify-1": 9223372036854775807, "capture-1": -4}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
+		"a number that is none":                   {status: `{"readBy": {"verify-1": 1e99, "capture-1": 4.5}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
+		"other types":                             {status: `{"readBy": {"verify-1": "4", "capture-1": {"a": [4]}}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
+		"no map at all":                           {status: `{"readBy": [4, 4]}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
 		"no status at all":                        {status: `"junk"`, behind: []string{"capture-1", "verify-1"}, doubt: true},
-		"a list without end":                      {status: `{"followers": {` + plural.String() + `"verify-1": 4, "capture-1": 4}}`, doubt: true},
+		"a list without end":                      {status: `{"readBy": {` + plural.String() + `"verify-1": 4, "capture-1": 4}}`, doubt: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := inForceWith(t, "{}", row.status)

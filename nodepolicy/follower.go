@@ -73,10 +73,10 @@ func written(ctx context.Context, signals <-chan struct{}, write func(context.Co
 // announceNow writes which generation this replica follows, if the status says anything else.
 func (s *Source) announceNow(ctx context.Context) error {
 	latest, generation, follows := s.acknowledgements()
-	if !follows || readFollowers(latest)[s.Replica] == generation {
+	if !follows || readReplicas(latest)[s.Replica] == generation {
 		return nil
 	}
-	return s.writeStatus(ctx, map[string]any{"followers": map[string]any{s.Replica: generation}})
+	return s.writeStatus(ctx, map[string]any{"readBy": map[string]any{s.Replica: generation}})
 }
 
 // acknowledgements returns the NodePolicy as it was seen last, and the generation that the policy in force comes from. It reports false if that is not the
@@ -88,19 +88,19 @@ func (s *Source) acknowledgements() (latest *unstructured.Unstructured, generati
 	return s.latest, s.seen.generation, s.latest != nil && now.from == object && now.trouble == nil
 }
 
-// readFollowers returns the followers in a status. A client may have written anything.
-func readFollowers(latest *unstructured.Unstructured) map[string]int64 {
-	found, _, err := unstructured.NestedMap(latest.Object, "status", "followers")
+// readReplicas returns what a status says of replicas, by the names of their Pods: the generation that each has read. A client may have written anything.
+func readReplicas(latest *unstructured.Unstructured) map[string]int64 {
+	found, _, err := unstructured.NestedMap(latest.Object, "status", "readBy")
 	if err != nil {
 		return nil
 	}
-	followers := map[string]int64{}
+	readBy := map[string]int64{}
 	for pod, generation := range found {
 		if number, ok := generation.(int64); ok {
-			followers[pod] = number
+			readBy[pod] = number
 		}
 	}
-	return followers
+	return readBy
 }
 
 // writeStatus changes fields of the status.

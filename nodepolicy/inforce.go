@@ -27,7 +27,7 @@ type InForce struct {
 	Generation int64
 	// UID is that of this NodePolicy.
 	UID string
-	// Status is what this NodePolicy says of its followers, and of rules that are held. Nothing else of it is read.
+	// Status is what this NodePolicy says of the replicas that have read it, and of rules that are held. Nothing else of it is read.
 	Status v1alpha1.NodePolicyStatus
 }
 
@@ -92,15 +92,15 @@ func (in InForce) followed(nodePolicy []byte) InForce {
 			UID        string `json:"uid"`
 		} `json:"metadata"`
 		Status struct {
-			Followers map[string]json.RawMessage `json:"followers"`
-			Held      *v1alpha1.HeldRules        `json:"held"`
+			ReadBy map[string]json.RawMessage `json:"readBy"`
+			Held   *v1alpha1.HeldRules        `json:"held"`
 		} `json:"status"`
 	}
 	_ = json.Unmarshal(nodePolicy, &found) // it reads what it can
-	in.Generation, in.UID, in.Status.Held, in.Status.Followers = found.Metadata.Generation, found.Metadata.UID, found.Status.Held, map[string]int64{}
-	for pod, text := range found.Status.Followers {
+	in.Generation, in.UID, in.Status.Held, in.Status.ReadBy = found.Metadata.Generation, found.Metadata.UID, found.Status.Held, map[string]int64{}
+	for pod, text := range found.Status.ReadBy {
 		if generation, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			in.Status.Followers[pod] = generation
+			in.Status.ReadBy[pod] = generation
 		}
 	}
 	return in
@@ -139,10 +139,10 @@ func (in InForce) Doubtful() bool {
 	if in.Generation == 0 {
 		return false
 	}
-	for _, generation := range in.Status.Followers {
+	for _, generation := range in.Status.ReadBy {
 		if generation != in.Generation {
 			return true
 		}
 	}
-	return len(in.Status.Followers) == 0
+	return len(in.Status.ReadBy) == 0
 }

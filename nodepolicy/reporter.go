@@ -131,13 +131,13 @@ func changeOf(prev, next v1alpha1.NodePolicyStatus) (map[string]any, error) {
 		}
 	}
 	dropped := map[string]any{}
-	for pod := range prev.Followers {
-		if _, stays := next.Followers[pod]; !stays {
+	for pod := range prev.ReadBy {
+		if _, stays := next.ReadBy[pod]; !stays {
 			dropped[pod] = nil
 		}
 	}
 	if len(dropped) > 0 {
-		change["followers"] = dropped
+		change["readBy"] = dropped
 	}
 	if len(change) == 0 {
 		return nil, nil

@@ -74,7 +74,7 @@ func TestTheStatusComesToSayThatEveryReplicaFollows(t *testing.T) {
 		b.reports(t, &leads)
 		time.Sleep(5 * time.Second)
 		status := b.status(t)
-		assert.Equal(t, map[string]int64{"webhook-1": 1}, status.Followers)
+		assert.Equal(t, map[string]int64{"webhook-1": 1}, status.ReadBy)
 		assert.True(t, isTrue(status, v1alpha1.Accepted))
 		assert.True(t, isTrue(status, v1alpha1.InForce), "%+v", status.Conditions)
 		assert.EqualValues(t, 7, *status.Nodes)
@@ -88,7 +88,7 @@ func TestTheStatusComesToSayThatEveryReplicaFollows(t *testing.T) {
 		assert.False(t, isTrue(status, v1alpha1.Accepted))
 		assert.False(t, isTrue(status, v1alpha1.InForce))
 		assert.EqualValues(t, 2, status.ObservedGeneration)
-		assert.NotContains(t, status.Followers, "webhook-1", "it follows no generation of the object") // the update had no status
+		assert.NotContains(t, status.ReadBy, "webhook-1", "it follows no generation of the object") // the update had no status
 
 		b.update(t, objectOf(neverManifest, "a", 3))
 		time.Sleep(5 * time.Second)
@@ -170,7 +170,7 @@ func TestAReplicaWhosePodIsNotFoundOrDoesNotRunCausesNoEndOfWrites(t *testing.T)
 				writes := b.patches()
 				time.Sleep(time.Hour)
 				assert.Equal(t, writes, b.patches())
-				assert.Equal(t, map[string]int64{"webhook-1": 1}, b.status(t).Followers)
+				assert.Equal(t, map[string]int64{"webhook-1": 1}, b.status(t).ReadBy)
 			})
 		})
 	}

@@ -101,7 +101,7 @@ func TestTheSnippetsForArgoCDAndFluxUnderstandTheConditions(t *testing.T) {
 	good := situation{generation: 3, counted: true, nodes: 10, running: []string{"a"}}
 	for name, c := range map[string]struct {
 		change       func(s *situation)
-		followers    map[string]int64
+		readBy       map[string]int64
 		argoCD, flux string
 	}{
 		"in force":                             {nil, map[string]int64{"a": 3}, "Healthy", "current"},
@@ -118,7 +118,7 @@ func TestTheSnippetsForArgoCDAndFluxUnderstandTheConditions(t *testing.T) {
 			if c.change != nil {
 				c.change(&s)
 			}
-			status, err := json.Marshal(statusOf(v1alpha1.NodePolicyStatus{Followers: c.followers}, s, metav1.Now()))
+			status, err := json.Marshal(statusOf(v1alpha1.NodePolicyStatus{ReadBy: c.readBy}, s, metav1.Now()))
 			require.NoError(t, err)
 			object := map[string]any{"metadata": map[string]any{"generation": 3.0}, "status": map[string]any{}}
 			var decoded map[string]any

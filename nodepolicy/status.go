@@ -35,14 +35,14 @@ const maxShownStatus = 1 << 10
 // maxShownReplicas is how many replicas a message names.
 const maxShownReplicas = 3
 
-// statusOf returns the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped. Where no Pod is
-// found, nothing shows which followers these are.
+// statusOf returns the status that a NodePolicy should have, which has another one. Entries of readBy that are of no Pod of nodekeep are dropped. Where no Pod
+// is found, nothing shows which these are.
 func statusOf(prev v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1alpha1.NodePolicyStatus {
-	next := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, Followers: maps.Clone(prev.Followers)}
+	next := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, ReadBy: maps.Clone(prev.ReadBy)}
 	if len(s.pods) > 0 {
-		maps.DeleteFunc(next.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.pods, pod) })
+		maps.DeleteFunc(next.ReadBy, func(pod string, _ int64) bool { return !slices.Contains(s.pods, pod) })
 	}
-	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, prev.Followers), heldCondition(s), governanceCondition(s)} {
+	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, prev.ReadBy), heldCondition(s), governanceCondition(s)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = s.generation, now
 		if old := apimeta.FindStatusCondition(prev.Conditions, condition.Type); old != nil && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
 			condition.LastTransitionTime = old.LastTransitionTime
@@ -62,9 +62,9 @@ func acceptedCondition(s situation) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, Reason: "Usable", Message: "nodekeep can use the spec."}
 }
 
-func inForceCondition(s situation, followers map[string]int64) metav1.Condition {
+func inForceCondition(s situation, readBy map[string]int64) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.InForce, Status: metav1.ConditionUnknown, Reason: "ReplicasUnknown"}
-	behind := v1alpha1.NodePolicyStatus{Followers: followers}.Behind(s.generation, s.running)
+	behind := v1alpha1.NodePolicyStatus{ReadBy: readBy}.Behind(s.generation, s.running)
 	switch {
 	case s.trouble != nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Unusable", "The last good policy stays in force."

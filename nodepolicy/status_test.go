@@ -19,7 +19,7 @@ func TestTheConditionsSayWhatHoldsOfAGeneration(t *testing.T) {
 	good := situation{generation: 3, counted: true, nodes: 10, running: pods}
 	for name, c := range map[string]struct {
 		change    func(s *situation)
-		followers map[string]int64
+		readBy    map[string]int64
 		condition string
 		status    metav1.ConditionStatus
 		reason    string
@@ -52,7 +52,7 @@ func TestTheConditionsSayWhatHoldsOfAGeneration(t *testing.T) {
 			if c.change != nil {
 				c.change(&s)
 			}
-			status := statusOf(v1alpha1.NodePolicyStatus{Followers: c.followers}, s, metav1.Now())
+			status := statusOf(v1alpha1.NodePolicyStatus{ReadBy: c.readBy}, s, metav1.Now())
 			condition := apimeta.FindStatusCondition(status.Conditions, c.condition)
 			require.NotNil(t, condition)
 			assert.Equal(t, c.status, condition.Status)
@@ -67,7 +67,7 @@ func TestTheConditionsSayWhatHoldsOfAGeneration(t *testing.T) {
 func TestAStatusThatIsRightIsNotWritten(t *testing.T) {
 	began := metav1.NewTime(time.Unix(1000, 0))
 	s := situation{generation: 3, counted: true, nodes: 10, running: []string{"a"}}
-	first := statusOf(v1alpha1.NodePolicyStatus{Followers: map[string]int64{"a": 3}}, s, began)
+	first := statusOf(v1alpha1.NodePolicyStatus{ReadBy: map[string]int64{"a": 3}}, s, began)
 	later := metav1.NewTime(time.Unix(2000, 0))
 
 	change, err := changeOf(first, statusOf(first, s, later))
@@ -90,23 +90,23 @@ func TestAStatusThatIsRightIsNotWritten(t *testing.T) {
 
 func TestWhatIsInAStatusWithoutReasonIsDropped(t *testing.T) {
 	prev := v1alpha1.NodePolicyStatus{
-		Followers:  map[string]int64{"a": 3, "deleted": 3, "invented": 9},
+		ReadBy:     map[string]int64{"a": 3, "deleted": 3, "invented": 9},
 		Conditions: []metav1.Condition{{Type: "Invented", Status: "True"}},
 	}
 	s := situation{generation: 3, counted: true, pods: []string{"a", "b"}, running: []string{"a", "b"}}
 	next := statusOf(prev, s, metav1.Now())
-	assert.Equal(t, map[string]int64{"a": 3}, next.Followers)
+	assert.Equal(t, map[string]int64{"a": 3}, next.ReadBy)
 	assert.Nil(t, apimeta.FindStatusCondition(next.Conditions, "Invented"))
 	change, err := changeOf(prev, next)
 	require.NoError(t, err)
-	assert.Equal(t, map[string]any{"deleted": nil, "invented": nil}, change["followers"], "what another replica writes meanwhile stays")
+	assert.Equal(t, map[string]any{"deleted": nil, "invented": nil}, change["readBy"], "what another replica writes meanwhile stays")
 
 	for name, s := range map[string]situation{
 		"Pods are not known":               {generation: 3, unknown: errors.New("forbidden")},
 		"no Pod has the labels":            {generation: 3},
 		"Pods that start or end are there": {generation: 3, pods: []string{"a", "deleted", "invented"}, running: []string{"a"}},
 	} {
-		assert.Equal(t, prev.Followers, statusOf(prev, s, metav1.Now()).Followers, name)
+		assert.Equal(t, prev.ReadBy, statusOf(prev, s, metav1.Now()).ReadBy, name)
 	}
 }
 

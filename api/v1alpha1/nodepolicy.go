@@ -48,9 +48,9 @@ type NodePolicyStatus struct {
 	Held *HeldRules `json:"held,omitempty"`
 	// How many Nodes there are, as of a minute ago at most.
 	Nodes *int64 `json:"nodes,omitempty"`
-	// Which generation of the spec the replicas follow, by the names of their Pods.
+	// Which generation of the spec each replica has read, by the name of its Pod.
 	// +kubebuilder:validation:MaxProperties=1000
-	Followers map[string]int64 `json:"followers,omitempty"`
+	ReadBy map[string]int64 `json:"readBy,omitempty"`
 }
 
 // Types of conditions.

@@ -16,7 +16,7 @@ import (
 // follow gives the NodePolicy generation 4, and says which generation Pods follow.
 func (s *Seen) follow(followers map[string]any) {
 	s.Policy.Value.SetGeneration(4)
-	s.Policy.Value.Object["status"] = map[string]any{"followers": followers}
+	s.Policy.Value.Object["status"] = map[string]any{"readBy": followers}
 }
 
 func TestFindingsOfThePolicy(t *testing.T) {

@@ -177,7 +177,7 @@ func (s *State) Behind() (behind []string) {
 	}
 	for _, pods := range s.Pods {
 		for _, pod := range pods {
-			if s.Policy.Status.Followers[pod] != s.Policy.Generation {
+			if s.Policy.Status.ReadBy[pod] != s.Policy.Generation {
 				behind = append(behind, pod)
 			}
 		}

@@ -60,7 +60,7 @@ var statements = []statement{
 	{"checks that are ok", "doctor", "", wrongDoctor},
 	{"an emergency", "", "", wrongEmergency},
 	{"a policy that cannot be used", "", "", wrongPolicy},
-	{"which processes have not read the policy", "", "", wrongFollowers},
+	{"which processes have not read the policy", "", "", wrongReplicas},
 }
 
 // Untrue names each statement of a command that is true in none of these states. The API server had them while the command ran. It is empty if the
@@ -433,7 +433,7 @@ func wrongPolicy(out Output, s State) []string {
 
 var notRead = regexp.MustCompile(`(?i)not (?:been )?read\b`)
 
-func wrongFollowers(out Output, s State) (wrong []string) {
+func wrongReplicas(out Output, s State) (wrong []string) {
 	if !out.judges() {
 		return nil
 	}

@@ -32,7 +32,7 @@ func sample() State {
 		Policy: &v1alpha1.NodePolicy{
 			ObjectMeta: metav1.ObjectMeta{Generation: 2},
 			Status: v1alpha1.NodePolicyStatus{
-				ObservedGeneration: 2, Followers: map[string]int64{"w": 2, "p": 2, "v": 2},
+				ObservedGeneration: 2, ReadBy: map[string]int64{"w": 2, "p": 2, "v": 2},
 				Conditions: []metav1.Condition{{Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, ObservedGeneration: 2}},
 			},
 		},
@@ -42,7 +42,7 @@ func sample() State {
 func TestTheCheckerFindsWhatIsNotTrue(t *testing.T) {
 	emergency := func(s *State) { s.Emergency = true }
 	invalid := func(s *State) { s.Policy.Status.Conditions[0].Status = metav1.ConditionFalse }
-	behind := func(s *State) { s.Policy.Status.Followers["v"] = 1 }
+	behind := func(s *State) { s.Policy.Status.ReadBy["v"] = 1 }
 	const lists = "NAME   STATUS       SINCE   LABELS   TAINTS   GATED\n"
 	for name, row := range map[string]struct {
 		command []string

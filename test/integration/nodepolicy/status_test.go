@@ -121,7 +121,7 @@ func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 
 	// Any client that may write the status can write anything there.
 	nodekeep.MustKubectl(t, "patch", "nodepolicy", "default", "--subresource=status", "--type=merge", "-p",
-		`{"status": {"followers": {"nodekeep-verify": 9223372036854775807, "invented": 1, "../x": 3}}}`)
+		`{"status": {"readBy": {"nodekeep-verify": 9223372036854775807, "invented": 1, "../x": 3}}}`)
 	assert.Equal(t, sentence, out())
 
 	require.NoError(t, nodekeep.StartVerify(context.WithoutCancel(t.Context())))
@@ -214,15 +214,15 @@ func TestAStatusThatAnotherClientWritesChangesNoNodeAndIsCorrected(t *testing.T)
 	nodekeep.WaitRecordedAtLeast(t, node, map[string]string{"lane": "a"})
 	head := nodekeep.Node(t, name).ResourceVersion
 
-	followers := map[string]any{"nodekeep-webhook": 99}
+	readBy := map[string]any{"nodekeep-webhook": 99}
 	for i := range 900 {
-		followers[fmt.Sprintf("invented-%d", i)] = i
+		readBy[fmt.Sprintf("invented-%d", i)] = i
 	}
 	lie := func(kind string) map[string]any {
 		return map[string]any{"type": kind, "status": "False", "reason": "Invented", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 	}
 	patch := string(harness.MustJSON(t, map[string]any{"status": map[string]any{
-		"followers": followers, "conditions": []any{lie("Accepted"), lie("Invented")}, "held": map[string]any{"rules": "0123456789ab", "nodes": 1}, "observedGeneration": 999,
+		"readBy": readBy, "conditions": []any{lie("Accepted"), lie("Invented")}, "held": map[string]any{"rules": "0123456789ab", "nodes": 1}, "observedGeneration": 999,
 	}}))
 	nodekeep.MustKubectl(t, "patch", "nodepolicy", "default", "--subresource=status", "--type=merge", "-p", patch)
 	says(t, "{.status.observedGeneration}", nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}"))
