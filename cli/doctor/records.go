@@ -146,7 +146,7 @@ func judgeWaitingNodes(seen Seen) answer {
 			reason = ": " + node.Reason
 		}
 		a.find(Error, "node/"+node.Name,
-			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep release "+node.Name),
+			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep release "+node.Name+" --from gate"),
 			"it has been behind the gate for %s and takes no new workloads%s", duration.HumanDuration(seen.Now.Sub(node.Start)), reason)
 	}
 	findMore(&a, Error, nodes.Stuck, "Nodes are behind the gate", "nodekeep list --waiting gate")
