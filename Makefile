@@ -43,7 +43,7 @@ RELEASE_URL       = https://example.com/nodekeep/$(VERSION)
 CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Tests that take long and have one goroutine: nothing for the race detector.
-ONE_GOROUTINE = Simulation|MachinesThatChangeTheirName|ARenameOfManyNodes|AnswersHoldForManyNodes
+ONE_GOROUTINE = Simulation|MachinesThatChangeTheirName|ARenameOfManyNodes|AnswersHoldForManyNodes|AHostilePolicyIsBounded|NodeTooLarge|StampNeedsRoom|ListOfDerivedTaintsNeedRoom|TakesNoMemoryInACache|PackedRecordsTakeLittleMemory|GivesWayBeforeARecord|HistoriesGiveWay
 
 # The tests that hold the imports to the table of the design, and the pure files to their lists.
 ARROWS = PackagesImportWhatTheTable|ListsOfPureFilesAgree
@@ -208,7 +208,7 @@ unit: export GOGC = 400
 unit: $(GOTESTSUM) ## what needs no control plane
 	$(GOTEST) '$(filter $(RACED),$(UNIT))' -race -timeout 30m -skip '$(ONE_GOROUTINE)' # those with goroutines; the race detector takes five times the CPU
 	CGO_ENABLED=0 $(GOTEST) '$(filter-out $(RACED),$(UNIT))' -vet=off -timeout 30m
-	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=200 CGO_ENABLED=0 $(GOTEST) './capture ./webhook' -vet=off -timeout 30m -run '$(ONE_GOROUTINE)'
+	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=200 CGO_ENABLED=0 $(GOTEST) './capture ./store ./webhook' -vet=off -timeout 30m -run '$(ONE_GOROUTINE)'
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 

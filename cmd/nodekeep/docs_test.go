@@ -85,7 +85,7 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 		"ESSENTIALS":    {"integration", "integration/governance", "integration/verification", "integration/versions"},
 		"GATE_POLICY":   {"integration"},
 		"LONG_FAULTS":   {"faults", "integration/removal"},
-		"ONE_GOROUTINE": {"../capture", "../webhook"},
+		"ONE_GOROUTINE": {"../capture", "../store", "../webhook"},
 		"ARROWS":        {"../cmd/nodekeep"},
 		"PROSE":         {"../cmd/nodekeep"},
 	} {
