@@ -144,7 +144,7 @@ down: $(BIN)/demo ## stop what `make up` started
 
 .PHONY: test
 test: controlplane $(HELM) ## everything on a real API server, but the chart, the image and monitoring
-	@.ci/secondruns sh -c '$(MAKE) --no-print-directory -j2 test-cluster test-pure && $(MAKE) --no-print-directory skipped' # the first one mostly waits
+	@.ci/secondruns .ci/times sh -c '$(MAKE) --no-print-directory -j2 test-cluster test-pure && $(MAKE) --no-print-directory skipped' # the first one mostly waits
 
 .PHONY: test-cluster
 test-cluster: $(GOTESTSUM) # AT_ONCE packages side by side, each with a control plane of its own; one nodekeep, linked once; make lint runs vet
