@@ -51,8 +51,8 @@ ARROWS = PackagesImportWhatTheTable|ListsOfPureFilesAgree
 # The tests that judge the lines of pages and the words of texts for users.
 PROSE = NoLineOfThePages|TextsForUsersUseTheWords
 
-# The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|AThousandLiveNodes|TwoHundredLiveNodes|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|KilledAtAnyWriteOfARemoval|AFloodOfForgedReviewsChanges
+# The tests that ask for NODEKEEP_LONG_FAULTS, or do more with it.
+LONG_FAULTS = NeverAnswered|AThousandLiveNodes|TwoHundredLiveNodes|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|KilledAtAnyWriteOfARemoval|AFloodOfForgedReviewsChanges|StandingAttackersChange
 
 .PHONY: help
 help: ## what there is
@@ -217,8 +217,8 @@ fuzz: ## every fuzzer, with FUZZINPUTS (4000) inputs each; FUZZERS=REGEXP for so
 	@.ci/fuzz $(FUZZINPUTS) '$(FUZZERS)'
 
 .PHONY: test-faults
-test-faults: controlplane $(GOTESTSUM) ## the faults that take minutes to show
-	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 $(GOTEST) './test/faults ./test/integration/removal' -count=1 -timeout 30m -v -p 2 -run '$(LONG_FAULTS)'
+test-faults: controlplane $(HELM) $(GOTESTSUM) ## the faults that take minutes to show
+	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 $(GOTEST) './test/faults ./test/integration/removal ./test/attack' -count=1 -timeout 30m -v -p 2 -run '$(LONG_FAULTS)'
 
 .PHONY: test-large
 test-large: controlplane ## Nodes under rules, and the simulations, at full size and with new seeds (an hour)
