@@ -196,12 +196,13 @@ func (c *ConfigMaps) List(ctx context.Context, options metav1.ListOptions) (page
 
 // ListedOf reads one ConfigMap that is found as a record.
 func ListedOf(cm *corev1.ConfigMap) Listed {
-	node := strings.TrimPrefix(cm.Name, namePrefix)
-	if r, err := documentOf(cm).decode(); err == nil && Name(r.Node) == cm.Name {
+	node, stored := strings.TrimPrefix(cm.Name, namePrefix), documentOf(cm)
+	r, err := stored.decode()
+	if err == nil && Name(r.Node) == cm.Name {
 		node = r.Node
 	}
-	entry, err := entryFrom(cm, node)
-	return Listed{ConfigMap: cm.Name, Node: node, Entry: entry, Err: err}
+	r, err = verifyNode(node, r, err)
+	return Listed{ConfigMap: cm.Name, Node: node, Entry: stored.entry(r, cm.ResourceVersion), Err: err}
 }
 
 // entryFrom reads the record of a Node whole.
@@ -209,7 +210,12 @@ func entryFrom(cm *corev1.ConfigMap, node string) (Entry, error) {
 	stored := documentOf(cm)
 	r, err := stored.decode()
 	r, err = verifyNode(node, r, err)
-	return Entry{Record: r, Version: cm.ResourceVersion, Accepted: stored.side(r)}, err
+	return stored.entry(r, cm.ResourceVersion), err
+}
+
+// entry returns a record that was read from the document.
+func (d document) entry(r record.Record, version string) Entry {
+	return Entry{Record: r, Version: version, Accepted: d.side(r)}
 }
 
 func (c *ConfigMaps) write(ctx context.Context, node string, written document, version string) (*corev1.ConfigMap, error) {

@@ -135,6 +135,7 @@ type modelController struct {
 	brakes   map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
 	nested   bool                                        // this work came between two writes of another process
 	closing  map[string]bool                             // uids of Nodes that it closed to check them again, until it observes that
+	able     [2]map[string]bool                          // by policy and Node, as it observes it: whether a control Pod can run there
 }
 
 func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
@@ -518,6 +519,7 @@ func (c *modelController) restart() {
 	c.nodes, c.pods, c.memory = map[string]modelNode{}, map[string]modelPod{}, map[string]*verify.Observed{}
 	c.starts, c.controls = verify.NewStarts(c.profiles[0].Start), map[string]modelPod{}
 	c.outage, c.brakes, c.closing = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}, map[string]bool{}
+	c.able = [2]map[string]bool{{}, {}}
 	c.read = len(c.log)
 	for name := range c.model.nodes {
 		c.take(logged{name: name, node: c.model.nodes[name]})
@@ -547,6 +549,9 @@ func (c *modelController) observed(uid string) *verify.Observed {
 }
 
 func (c *modelController) take(event logged) {
+	for _, able := range c.able {
+		delete(able, event.name)
+	}
 	switch {
 	case event.pod != nil:
 		c.pods[event.name] = *event.pod
@@ -697,7 +702,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 
 // control returns what the process knows of the control of a profile.
 func (c *modelController) control(profile verify.CompiledProfile) verify.Control {
-	control := verify.Control{Able: len(c.able(profile))}
+	control := verify.Control{Able: len(c.ableFor(profile))}
 	for _, name := range slices.Sorted(maps.Keys(c.controls)) {
 		pod := c.controls[name]
 		if seen, ok := c.pods[name]; ok && seen.UID == pod.UID {
@@ -710,10 +715,17 @@ func (c *modelController) control(profile verify.CompiledProfile) verify.Control
 	return control
 }
 
-// able returns the Nodes on which a control Pod of a profile can run.
-func (c *modelController) able(profile verify.CompiledProfile) (names []string) {
+// ableFor returns the Nodes on which a control Pod of a profile can run. What the process has observed of a Node is judged once.
+func (c *modelController) ableFor(profile verify.CompiledProfile) (names []string) {
+	able := c.able[c.policy]
 	for name, node := range c.nodes {
-		if item, ok := c.profiles[c.policy].Match(node.Labels); ok && item.Name == profile.Name && c.profiles[c.policy].Controls(&node.Node) {
+		if item, ok := c.profiles[c.policy].Match(node.Labels); !ok || item.Name != profile.Name {
+			continue
+		}
+		if _, judged := able[name]; !judged {
+			able[name] = c.profiles[c.policy].Controls(&node.Node)
+		}
+		if able[name] {
 			names = append(names, name)
 		}
 	}
@@ -723,7 +735,7 @@ func (c *modelController) able(profile verify.CompiledProfile) (names []string) 
 
 func (c *modelController) startControl(profile verify.CompiledProfile, start time.Time) {
 	known := c.control(profile)
-	able := slices.DeleteFunc(c.able(profile), func(name string) bool {
+	able := slices.DeleteFunc(c.ableFor(profile), func(name string) bool {
 		return slices.ContainsFunc(known.Asked(profile, start, c.now), func(pod verify.ControlPod) bool { return pod.Node == name })
 	})
 	if len(able) == 0 || !known.Due(profile, start, c.now) {

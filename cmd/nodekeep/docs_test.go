@@ -84,8 +84,8 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 	for variable, folders := range map[string][]string{
 		"ESSENTIALS":    {"integration", "integration/governance", "integration/verification", "integration/versions"},
 		"GATE_POLICY":   {"integration"},
-		"LONG_FAULTS":   {"faults", "integration/removal"},
-		"ONE_GOROUTINE": {"../capture", "../webhook"},
+		"LONG_FAULTS":   {"attack", "faults", "integration/removal"},
+		"ONE_GOROUTINE": {"../capture", "../store", "../webhook"},
 		"ARROWS":        {"../cmd/nodekeep"},
 		"PROSE":         {"../cmd/nodekeep"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -156,8 +157,9 @@ func zipped(body []byte, times int) http.HandlerFunc {
 // and some room, since the test's server runs in this process too.
 const mostMemory = 2*inventory.MaxKept + 48<<20
 
-// grown runs do, and returns by how much the memory grew that was in use at any time.
+// grown runs fn, and returns by how much the memory grew that was in use at any time.
 func grown(fn func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	runtime.GC()
 	var prev runtime.MemStats
 	runtime.ReadMemStats(&prev)

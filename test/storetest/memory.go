@@ -17,7 +17,14 @@ import (
 type Memory struct {
 	mu      sync.Mutex
 	version int
-	data    map[string]*corev1.ConfigMap // by name; none is changed once it is here
+	data    map[string]stored // by name of the ConfigMap
+}
+
+// stored is a ConfigMap that does not change any more, and the Node of its record, if that is readable.
+type stored struct {
+	*corev1.ConfigMap
+	node string
+	ok   bool
 }
 
 // Get returns the record of a Node, without its history. The error is [store.ErrNotFound] or [store.ErrUnreadable].
@@ -48,7 +55,7 @@ func (m *Memory) GetLive(_ context.Context, node string) (store.Entry, error) {
 	if !found {
 		return store.Entry{}, fmt.Errorf("read record of node %q: %w", node, store.ErrNotFound)
 	}
-	listed := store.ListedOf(cm)
+	listed := store.ListedOf(cm.ConfigMap)
 	return listed.Entry, listed.Err
 }
 
@@ -94,8 +101,8 @@ func (m *Memory) Nodes() (nodes []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, cm := range m.data {
-		if listed := store.ListedOf(cm); listed.Err == nil {
-			nodes = append(nodes, listed.Node)
+		if cm.ok {
+			nodes = append(nodes, cm.node)
 		}
 	}
 	return nodes
@@ -128,8 +135,9 @@ func (m *Memory) put(cm *corev1.ConfigMap) (version string) {
 	m.version++
 	cm.ResourceVersion = strconv.Itoa(m.version)
 	if m.data == nil {
-		m.data = map[string]*corev1.ConfigMap{}
+		m.data = map[string]stored{}
 	}
-	m.data[cm.Name] = cm
+	listed := store.ListedOf(cm)
+	m.data[cm.Name] = stored{ConfigMap: cm, node: listed.Node, ok: listed.Err == nil}
 	return cm.ResourceVersion
 }
