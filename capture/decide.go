@@ -51,7 +51,7 @@ const (
 	Release  Step = "release"   // the policy has no quarantine any more
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
 
-	Complete   Step = "complete"     // restore what is missing, correct what was restored from a stale record
+	Complete   Step = "complete"    // restore what is missing, correct what was restored from a stale record
 	ApplyRules Step = "apply_rules" // taints follow the labels
 	Lift       Step = "lift_gate"
 	HandOver   Step = "hand_over" // give restored labels and annotations their owners again

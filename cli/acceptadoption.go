@@ -38,24 +38,15 @@ func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key stri
 		}
 		plan.See(state, o.rule, c.in)
 	}
-	shown := &proposal{document: view.Adoption{Adoption: plan}.Document(c.Now())}
-	switch {
-	case o.dryRun:
-		if err := o.show(c, c.Out, shown); err != nil {
-			return err
-		}
-	case len(plan.Adopt) == 0:
-		if err := o.show(c, c.ErrOut, shown); err != nil {
+	p := &proposal{document: view.Adoption{Adoption: plan}.Document(c.Now()), question: fmt.Sprintf("Hand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))}
+	if len(plan.Adopt) == 0 && !o.dryRun {
+		if err := p.show(c.ErrOut, p.document); err != nil {
 			return err
 		}
 		c.say("No label is to be handed over.")
-	default:
-		if err := o.show(c, c.ErrOut, shown); err != nil {
-			return err
-		}
-		if err := o.ask(ctx, c, fmt.Sprintf("\nHand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))); err != nil {
-			return err
-		}
+	} else if proceed, err := o.agree(ctx, c, p); err != nil {
+		return err
+	} else if proceed {
 		if err := c.adopt(ctx, plan); err != nil {
 			return err
 		}

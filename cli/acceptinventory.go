@@ -8,13 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
-// acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.
-func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash string) (_ *proposal, named bool, err error) {
+// acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one. That takes
+// further rights.
+func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash string, rights []doctor.Right) (_ *proposal, named bool, err error) {
 	if len(p.Inventory()) == 0 {
 		return nil, false, nil
 	}
@@ -29,6 +31,9 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 			continue
 		case note.Accepted():
 			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
+		}
+		if err := c.Require(ctx, rights); err != nil {
+			return nil, true, err
 		}
 		subject := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
 		if lost := note.Change.Lost; lost > 0 {

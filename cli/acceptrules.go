@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
@@ -20,17 +21,23 @@ import (
 
 // acceptRules releases rules that are held.
 func (o *acceptOptions) acceptRules(ctx context.Context, c *session, hash string) error {
-	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.acceptRules(ctx, hash, o.dryRun) })
+	var inventoryRights []doctor.Right
+	for _, verb := range o.verbs("patch") {
+		inventoryRights = append(inventoryRights, c.ConfigMapRight(verb, inventories.InventoryName))
+	}
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) {
+		return c.acceptRules(ctx, hash, o.dryRun, inventoryRights)
+	})
 }
 
 // acceptRules plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
 // remove. Set it too if the operator accepts that something does.
-func (c *session) acceptRules(ctx context.Context, hash string, migrates bool) (*proposal, error) {
+func (c *session) acceptRules(ctx context.Context, hash string, migrates bool, inventoryRights []doctor.Right) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if accepted, named, err := c.acceptInventory(ctx, p, hash); named || err != nil {
+	if accepted, named, err := c.acceptInventory(ctx, p, hash, inventoryRights); named || err != nil {
 		return accepted, err
 	}
 	state, err := c.GetRulesState(ctx)

@@ -48,6 +48,7 @@ type proposal struct {
 	document    view.Document                   // what is shown
 	summary     string                          // what it means, in sentences
 	question    string                          // asked after both
+	long        bool                            // the tables of the document may have many rows: before a question, the first ones are enough
 	fingerprint any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
 	apply       func(ctx context.Context) error // on exactly the state that was read, and the report
 }
@@ -89,40 +90,54 @@ func (o *options) change(ctx context.Context, c *session, read func(context.Cont
 		if err != nil || p == nil {
 			return err
 		}
-		return o.show(c, c.Out, p)
+		_, err = o.agree(ctx, c, p)
+		return err
 	}
 	return change(ctx, read, func(ctx context.Context, p *proposal) error {
-		if o.yes {
-			return nil
-		}
-		if err := o.show(c, c.ErrOut, p); err != nil {
-			return err
-		}
-		question := p.question
-		if p.summary == "" && !p.document.Empty() {
-			question = "\n" + question
-		}
-		return o.ask(ctx, c, question)
+		_, err := o.agree(ctx, c, p)
+		return err
 	})
 }
 
-// show writes a plan to w. Of a dry run it says that nothing was changed.
-func (o *options) show(c *session, w io.Writer, p *proposal) error {
-	if err := (&output{format: formatTable}).document(w, p.document); err != nil {
+// agree shows a plan and asks whether it is to be carried out. With --yes it does neither. A dry run shows the whole plan on stdout and ends there: proceed is
+// false.
+func (o *options) agree(ctx context.Context, c *session, p *proposal) (proceed bool, err error) {
+	if o.dryRun {
+		if err := p.show(c.Out, p.document); err != nil {
+			return false, err
+		}
+		c.say(nothingChanged)
+		return false, nil
+	}
+	if o.yes {
+		return true, nil
+	}
+	document, question := p.document, p.question
+	if p.long {
+		var omitted int
+		if document, omitted = document.First(shownOfMany); omitted > 0 {
+			question = fmt.Sprintf("%d more are not shown; --dry-run shows all.\n%s", omitted, question)
+		}
+	}
+	if err := p.show(c.ErrOut, document); err != nil {
+		return false, err
+	}
+	if p.summary == "" && !document.Empty() {
+		question = "\n" + question
+	}
+	return true, o.ask(ctx, c, question)
+}
+
+// show writes a plan, of which document is what is shown.
+func (p *proposal) show(w io.Writer, document view.Document) error {
+	if err := (&output{format: formatTable}).document(w, document); err != nil || p.summary == "" {
 		return err
 	}
-	if p.summary != "" {
-		if !p.document.Empty() {
-			_, _ = fmt.Fprintln(w) // what is wrong with w, the next line says
-		}
-		if _, err := fmt.Fprintln(w, p.summary); err != nil {
-			return err
-		}
+	if !document.Empty() {
+		_, _ = fmt.Fprintln(w) // what is wrong with w, the next line says
 	}
-	if o.dryRun {
-		c.say(nothingChanged)
-	}
-	return nil
+	_, err := fmt.Fprintln(w, p.summary)
+	return err
 }
 
 // nothingChanged ends each dry run.

@@ -142,13 +142,6 @@ func (o *options) task(command *cobra.Command, abilities ability, t task) *cobra
 	return o.command(command, abilities, t.run)
 }
 
-// changing returns a command that makes a plan, asks and carries it out; see [change].
-func (o *options) changing(command *cobra.Command, abilities ability, read func(ctx context.Context, c *session, args []string) (*proposal, error)) *cobra.Command {
-	return o.command(command, abilities, func(ctx context.Context, c *session, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return read(ctx, c, args) })
-	})
-}
-
 func (o *options) begin(ctx context.Context, abilities ability, args []string) (*session, error) {
 	if o.validate != nil {
 		if err := o.validate(); err != nil {

@@ -135,30 +135,17 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 	if err != nil {
 		return err
 	}
-	text := &output{format: formatTable}
 	e := &emergency{stopping: stopping{c, kubelet, o.settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
-	plan, question, action := e.plan, "\nDeclare the emergency?", e.declare
+	plan, question, action := e.plan, "Declare the emergency?", e.declare
 	if o.end {
-		plan, question, action = e.endPlan, "\nEnd the emergency?", e.finish
+		plan, question, action = e.endPlan, "End the emergency?", e.finish
 	}
 	document, needed, err := plan(ctx)
 	if err != nil || !needed {
 		return err
 	}
-	if o.dryRun {
-		if err := text.document(c.Out, document); err != nil {
-			return err
-		}
-		c.say(nothingChanged)
-		return nil
-	}
-	if !o.yes {
-		if err := text.document(c.ErrOut, document); err != nil {
-			return err
-		}
-		if err := o.ask(ctx, c, question); err != nil {
-			return err
-		}
+	if proceed, err := o.agree(ctx, c, &proposal{document: document, question: question}); err != nil || !proceed {
+		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

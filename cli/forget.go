@@ -116,11 +116,11 @@ func (o *forgetOptions) run(ctx context.Context, c *session, args []string) erro
 	if len(args) == 0 {
 		return o.forgetOld(ctx, c)
 	}
-	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.forgetPlan(ctx, args[0], args[1:]) })
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return o.plan(ctx, c, args[0], args[1:]) })
 }
 
-// forgetPlan plans to forget some items of a record, or the whole one.
-func (c *session) forgetPlan(ctx context.Context, node string, items []string) (*proposal, error) {
+// plan plans to forget some items of a record, or the whole one.
+func (o *forgetOptions) plan(ctx context.Context, c *session, node string, items []string) (*proposal, error) {
 	state, err := c.GetState(ctx, node)
 	if err != nil {
 		return nil, err
@@ -138,6 +138,9 @@ func (c *session) forgetPlan(ctx context.Context, node string, items []string) (
 		p.summary = fmt.Sprintf("%v\nThe record of Node %q is to be deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, node, c.Namespace, store.Name(node))
 	}
 	p.apply = func(ctx context.Context) error {
+		if o.yes && p.summary != "" { // nobody has seen it
+			c.say("%s", p.summary)
+		}
 		if err := c.forget(ctx, state, forgetting); err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
@@ -34,25 +36,15 @@ func (o *forgetOptions) forgetOld(ctx context.Context, c *session) error {
 		}
 	}
 	plan.SortAndLimit(o.limit)
-	printer := (&output{}).tablePrinter()
-	switch {
-	case len(plan.Due) == 0:
-		c.say("%s", plan.Summary())
-		return nil
-	case o.dryRun:
+	if len(plan.Due) == 0 {
 		c.say("%s.", plan.Summary())
-		c.say(nothingChanged)
-		return printer.PrintObj(plan.Table(0), c.Out)
-	case !o.yes:
-		if err := printer.PrintObj(plan.Table(shownOfMany), c.ErrOut); err != nil {
-			return err
-		}
-		if omitted := len(plan.Due) - shownOfMany; omitted > 0 {
-			c.say("... and %d more; --dry-run shows all", omitted)
-		}
-		c.say("%s", plan.Summary())
+		return nil
 	}
-	if err := o.ask(ctx, c, fmt.Sprintf("Remove %d of %d records?", len(plan.Due), plan.All)); err != nil {
+	proceed, err := o.agree(ctx, c, &proposal{
+		document: view.Document{Tables: []*metav1.Table{plan.Table()}}, long: true, summary: plan.Summary() + ".",
+		question: fmt.Sprintf("Remove %d of %d records?", len(plan.Due), plan.All),
+	})
+	if err != nil || !proceed {
 		return err
 	}
 	return c.forgetDue(ctx, plan)

@@ -127,7 +127,7 @@ func (o *listOptions) validate() (err error) {
 	if o.selector, err = labels.Parse(o.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
-	return o.namespace.validate()
+	return errors.Join(o.namespace.validate(), o.namespace.onlyWith("--waiting "+waitingVerification, o.waiting == waitingVerification))
 }
 
 func (o *listOptions) rights(c *session, _ []string) []doctor.Right {

@@ -22,6 +22,15 @@ func (n *checksNamespace) addTo(command *cobra.Command) {
 	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "the namespace of worker Pods and reports")
 }
 
+// onlyWith refuses the flag where it would do nothing. The command looks into the namespace with the argument or flag that is named, and used says whether it
+// was given.
+func (n *checksNamespace) onlyWith(name string, used bool) error {
+	if *n != verify.Namespace && !used {
+		return fmt.Errorf("--checks-namespace goes with %s", name)
+	}
+	return nil
+}
+
 func (n *checksNamespace) validate() error { return checkNamespace("--checks-namespace", string(*n)) }
 
 const waitingVerificationHelp = `With --waiting verification, List shows the Nodes that have a taint of verification, and those that wait to be checked

@@ -79,7 +79,8 @@ func newRecheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 func (o *recheckOptions) validate() error {
-	return errors.Join(o.rollout.validate(), o.namespace.validate())
+	several := o.rollout.all || o.rollout.selectorText != ""
+	return errors.Join(o.rollout.validate(), o.namespace.validate(), o.namespace.onlyWith("NODE", !several))
 }
 
 func (o *recheckOptions) rights(c *session, args []string) []doctor.Right {
@@ -214,25 +215,16 @@ func (r *recheckRollout) run(ctx context.Context, o *options, c *session) error 
 	if err != nil {
 		return err
 	}
-	limit, due, printer := state.Limit(r.limit), state.Due(r.includeVerified, nil), (&output{}).tablePrinter()
-	if len(due) == 0 || o.dryRun || !o.yes {
-		c.say("%s", state.Summary(limit, r.includeVerified))
-	}
-	switch {
-	case len(due) == 0:
+	limit, due := state.Limit(r.limit), state.Due(r.includeVerified, nil)
+	if len(due) == 0 {
+		c.say("%s.", state.Summary(limit, r.includeVerified))
 		return nil
-	case o.dryRun:
-		c.say(nothingChanged)
-		return printer.PrintObj(state.Table(r.includeVerified, 0), c.Out)
-	case !o.yes:
-		if err := printer.PrintObj(state.Table(r.includeVerified, shownOfMany), c.ErrOut); err != nil {
-			return err
-		}
-		if omitted := len(due) - shownOfMany; omitted > 0 {
-			c.say("... and %d more; --dry-run shows all", omitted)
-		}
 	}
-	if err := o.ask(ctx, c, state.Question(r.includeVerified)); err != nil {
+	proceed, err := o.agree(ctx, c, &proposal{
+		document: view.Document{Tables: []*metav1.Table{state.Table(r.includeVerified)}}, long: true,
+		summary: state.Summary(limit, r.includeVerified) + ".\n" + state.Means(r.includeVerified), question: "Check " + view.Counted(len(due), "Node") + "?",
+	})
+	if err != nil || !proceed {
 		return err
 	}
 	if err := c.awaitControllers(ctx, controllersRead); err != nil {

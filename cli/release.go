@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -36,8 +38,8 @@ The record stays as it is, and capture goes on to restore it where it can. A rel
 annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a verified
 Node. It is not checked again before it registers again, or before nodekeep recheck.
 
-With --from gate it lifts the gate alone, and the Node is verified as any other. With --from verification it leaves the
-gate.`
+With --from gate it lifts the gate alone. If the taint of the Node's profile has still to come, it is added in the same
+change, so the Node is verified as any other. With --from verification it leaves the gate.`
 
 const releaseExamples = `
 	# A Node that is needed now, whatever it lacks and whatever its checks say
@@ -87,21 +89,37 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 	if err != nil {
 		return nil, err
 	}
-	held := c.in.Policy.Verify().ClosingTaints(state.Node.Spec.Taints)
-	release := view.Release{State: state, LiftsGate: o.from != waitingVerification, Verified: o.from != waitingGate && len(held) > 0}
-	if v := view.VerificationOf(state.Node, nil, nil, c.in.Policy, c.Now()); len(held) > 0 || v.Cause == verify.CauseKeyChanged {
-		release.Verification = &v
+	release := view.Release{State: state}
+	change := plan.Plan{ByClient: true}
+	profiles, gated := c.in.Policy.Verify(), c.gate.Present(state.Node.Spec.Taints)
+	held := profiles.ClosingTaints(state.Node.Spec.Taints)
+	var pending []corev1.Taint // of verification, that are not there yet
+	if release.GateStays = gated && o.from == waitingVerification; gated && !release.GateStays {
+		of, _ := view.GatedOf(state, c.in, c.captures(ctx))
+		release.Gated = &of
+		unregistered := state.Unregistered(c.in)
+		pending = profiles.ClosingTaints(unregistered)
+		if o.from != waitingGate {
+			unregistered = policy.FreeOf(unregistered, pending)
+		}
+		change.Edits = append(plan.Lift(c.gate), plan.SetTaints(plan.Registration, false, unregistered...)...)
 	}
-	switch gated, ok := view.GatedOf(state, c.in, c.captures(ctx)); {
-	case ok:
-		release.Gated = &gated
-	default:
-		release.LiftsGate = false
+	v := view.VerificationOf(state.Node, nil, nil, c.in.Policy, c.Now())
+	if len(held)+len(pending) > 0 {
+		release.Verification, release.Opens = &v, o.from != waitingGate
+	}
+	if release.Opens {
+		change.Edits = append(change.Edits, openingEdits(state.Node, held, c.Now())...)
+	}
+	ungated := state.Node.DeepCopy()
+	ungated.Spec.Taints = slices.DeleteFunc(ungated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(c.gate) })
+	if left := view.VerificationOf(ungated, nil, nil, c.in.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // its taint is of a key that the policy had
+		release.Remains = left.Reason
 	}
 	switch {
-	case release.LiftsGate || release.Verified:
-	case o.from != waitingGate && release.Verification != nil: // its taint is of a key that the policy had
-		return nil, fmt.Errorf("nothing was changed: %s", release.Verification.Reason)
+	case release.Gated != nil || release.Opens:
+	case release.Remains != "":
+		return nil, fmt.Errorf("nothing was changed: %s", release.Remains)
 	case o.from == waitingGate:
 		return nil, c.printResult("node/%s is not behind the gate", name)
 	case o.from == waitingVerification:
@@ -109,21 +127,17 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 	default:
 		return nil, c.printResult("node/%s is neither behind the gate, nor has it a taint of verification", name)
 	}
-	change := plan.Plan{ByClient: true}
-	if release.LiftsGate {
-		change.Edits = plan.Lift(c.gate)
-	}
-	if release.Verified {
-		change.Edits = append(change.Edits, openingEdits(state.Node, held, c.Now())...)
-	}
 	return &proposal{document: release.Document(c.Now()), summary: release.Summary(), question: fmt.Sprintf("Release node %q?", name), fingerprint: release.Fingerprint(), apply: func(ctx context.Context) error {
 		if err := c.patchNode(ctx, observe.FromNode(state.Node), change, metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 			return err
 		}
-		if release.Verified {
+		if release.Opens {
 			c.createEvent(ctx, state.Node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
 		}
-		return c.printResult("%s", release.Done())
+		if err := c.printResult("%s", release.Done()); err != nil || release.Remains == "" {
+			return err
+		}
+		return findings(fmt.Errorf("node/%s stays closed: %s", name, release.Remains))
 	}}, nil
 }
 

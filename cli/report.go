@@ -103,7 +103,7 @@ func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
 	flags.DurationVar(&o.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
-	flags.BoolVar(&o.exitCode, "exit-code", false, "exit with 1 if a Node breaks a rule of any mode (compliance), or a migration is not finished (migrations)")
+	flags.BoolVar(&o.exitCode, "exit-code", false, "of compliance, exit with 1 if a Node breaks a rule of any mode; of migrations, while one is not finished")
 	flags.IntVar(&o.rows, "rows", rowsShown, "show at most so many rows of a table")
 	return command
 }
@@ -124,6 +124,8 @@ func (o *reportOptions) args(command *cobra.Command, args []string) error {
 		return fmt.Errorf("--exit-code is about the sections %s and %s, and not about %q", report.ComplianceSection, migrationsSection, args[0])
 	case about && (o.format == formatCSV || o.format == formatHTML):
 		return fmt.Errorf("%s has no --output %s", migrationsSection, o.format)
+	case about && (command.Flags().Changed("rows") || command.Flags().Changed("tier") || command.Flags().Changed("last")):
+		return fmt.Errorf("--rows, --tier and --last do not go with %s", migrationsSection)
 	case len(args) > 2:
 		return fmt.Errorf("%s %s takes one OLD=NEW at most, and was given %d arguments", command.CommandPath(), migrationsSection, len(args)-1)
 	case len(args) == 2:

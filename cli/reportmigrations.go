@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
@@ -28,7 +27,7 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 		return err
 	}
 	for _, m := range all.Migrations {
-		if o.exitCode && !strings.HasPrefix(m.Next(), "remove the entry") {
+		if o.exitCode && !m.Finished() {
 			return findings(fmt.Errorf("the migration of %s to %s is not finished", m.From, m.To))
 		}
 	}

@@ -28,9 +28,3 @@ func (c *session) allNodesRights(verb string) []doctor.Right {
 func (c *session) nodeAndRecordRights(node string) []doctor.Right {
 	return []doctor.Right{c.NodeRight("get", node), c.RecordRight("get", node)}
 }
-
-// rightsForState returns the rights of a command that reads a Node and its record.
-func rightsForState(c *session, args []string) []doctor.Right { return c.nodeAndRecordRights(args[0]) }
-
-// rightsForAll returns those of a command that goes through all Nodes and all records.
-func rightsForAll(c *session, _ []string) []doctor.Right { return c.allNodesRights("list") }

@@ -93,7 +93,10 @@ func (o *showOptions) validate() error {
 	if o.history && (o.diff || o.verification) || o.diff && o.verification {
 		return errors.New("--history, --diff and --verification exclude each other")
 	}
-	return o.namespace.validate()
+	if o.history && (o.policy.file != "" || o.policy.gateKey != "") {
+		return errors.New("--policy and --gate-key do not go with --history: it needs neither")
+	}
+	return errors.Join(o.namespace.validate(), o.namespace.onlyWith("--verification", o.verification))
 }
 
 func (o *showOptions) rights(c *session, args []string) []doctor.Right {
@@ -117,7 +120,10 @@ func (o *showOptions) run(ctx context.Context, c *session, args []string) error 
 		return err
 	}
 	p, err := o.policy.read(ctx, c)
-	if err != nil { // the record is there all the same
+	switch {
+	case err != nil && o.policy.file != "":
+		return err
+	case err != nil: // the record is there all the same
 		p = policy.Default().WithGate(c.gate)
 		c.sayUnknown("Whether the labels of the Node break rules of governance", err)
 	}

@@ -109,24 +109,13 @@ func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) erro
 	if err != nil {
 		return err
 	}
-	text := &output{format: formatTable}
 	u := &uninstalling{stopping{c, kubelet, o.settle, "nodekeep-uninstall"}, o.patience}
 	if o.dryRun || !o.yes {
 		plan, err := u.plan(ctx)
 		if err != nil {
 			return err
 		}
-		if o.dryRun {
-			if err := text.document(c.Out, plan.Document(c.Now())); err != nil {
-				return err
-			}
-			c.say(nothingChanged)
-			return nil
-		}
-		if err := text.document(c.ErrOut, plan.Document(c.Now())); err != nil {
-			return err
-		}
-		if err := o.ask(ctx, c, "\nUninstall?"); err != nil {
+		if proceed, err := o.agree(ctx, c, &proposal{document: plan.Document(c.Now()), question: "Uninstall?"}); err != nil || !proceed {
 			return err
 		}
 	}

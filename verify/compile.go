@@ -166,7 +166,7 @@ func (c *compiler) required(path *field.Path, detail string) {
 
 // name checks a name of a profile or check.
 func (c *compiler) name(name string, seen sets.Set[string], path *field.Path) {
-	c.unique(name, seen, path, "Events, metrics and nodekeep show --verification it", validation.IsDNS1123Label)
+	c.unique(name, seen, path, "Events, metrics and nodekeep show it", validation.IsDNS1123Label)
 }
 
 // unique checks a name that is required, and that no entry before has.

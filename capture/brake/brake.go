@@ -111,7 +111,7 @@ func (b *Brake) report(nodes, total int, known bool) {
 	}
 	b.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", total, "known", known)
 	b.Warn(ChangesHeld,
-		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep show --diff shows what is due on a Node). To accept it for an hour: nodekeep accept corrections",
+		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep show NODE --diff shows what is due on a Node). To accept it for an hour: nodekeep accept corrections",
 		share)
 }
 

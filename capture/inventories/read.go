@@ -85,7 +85,7 @@ func (s *Sources) watch(ctx context.Context, source inventory.Source) {
 			} else {
 				retry = firstRetry
 			}
-		} else if err := s.Nodes.Contained("accept rules", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
+		} else if err := s.Nodes.Contained("accept inventory", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("inventory that is held is looked at again", "inventory", source.Name, "error", err)
 		}
 		wait := remaining

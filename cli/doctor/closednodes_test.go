@@ -131,7 +131,7 @@ func TestNodesThatAreCheckedAgainAreNoOutage(t *testing.T) {
 	for i := range 10 {
 		node := unverifiedNode(fmt.Sprintf("worker-%d", i), 90*24*time.Hour, verify.Progress{Round: 1})
 		node.ManagedFields = []metav1.ManagedFieldsEntry{{
-			Manager: "nodekeep-verify-run", Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: now.Add(-time.Minute)},
+			Manager: "nodekeep-recheck", Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: now.Add(-time.Minute)},
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`),
 		}}
 		seen.closes(false, node)

@@ -85,7 +85,7 @@ func judgeQuarantine(seen Seen) answer {
 			advice("The record belongs to the machine that has the name now (old), or is to be forgotten (new):", accept+"old", accept+"new"),
 			"another machine has taken the name %s: nothing is restored on it before an operator says whose it is", node)
 	}
-	findMore(&a, Warning, seen.Records.Value.Waiting, "records wait for a decision", "nodekeep list --waiting stale")
+	findMore(&a, Warning, seen.Records.Value.Waiting, "records wait for a decision", "nodekeep list --waiting quarantine")
 	return a
 }
 

@@ -62,7 +62,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	case s.Unreadable != nil:
 		return left(value, "", "the record cannot be read")
 	case s.Record != nil && s.Record.Quarantined != nil:
-		return left(value, "", "an operator must decide between two machines of this name: nodekeep accept")
+		return left(value, "", "an operator must decide between two machines of this name: nodekeep accept record")
 	case !shown:
 		return left(recorded, "", "the Node does not show it")
 	}

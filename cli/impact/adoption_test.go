@@ -59,7 +59,7 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 			policy: "labels: {rules: [{name: high, set: {tier: gold}, precedence: rule}]}", state: statetest.State(statetest.Live(tier, statetest.RuledBy("high", tier)), statetest.Recorded(iron)),
 			want: left("iron", "high", `the record has another value, which the rule's value "gold" hides`),
 		},
-		"nobody has decided between two machines": {state: statetest.State(statetest.Live(tier), statetest.Recorded(tier, statetest.Quarantining(tier))), want: left("gold", "", "an operator must decide between two machines of this name: nodekeep accept")},
+		"nobody has decided between two machines": {state: statetest.State(statetest.Live(tier), statetest.Recorded(tier, statetest.Quarantining(tier))), want: left("gold", "", "an operator must decide between two machines of this name: nodekeep accept record")},
 		"a protected label": {
 			policy: "labels: {rules: [{name: w, when: {names: [n1]}, set: {" + worker + ": ''}}]}", key: worker, state: statetest.State(statetest.Live(set{worker: ""}), statetest.Recorded(set{worker: ""})), want: adopts("", "w"),
 		},

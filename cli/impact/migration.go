@@ -187,15 +187,24 @@ func selectOn(use MigrationUse) string {
 	return fmt.Sprintf("%d %ss select", use.Count, use.Kind)
 }
 
+// left returns how many Nodes and records are still to be renamed.
+func (m *Migration) left() int {
+	return m.CountIn(policy.MigrationWaits) + m.CountIn(policy.MigrationCopied) + m.CountIn(policy.MigrationAway)
+}
+
+// Finished reports whether no Node or record has the old key, and nothing selects on it.
+func (m *Migration) Finished() bool {
+	return m.left()+m.CountIn(policy.MigrationConflict)+m.CountIn(policy.MigrationForeign) == 0 && len(m.Blockers()) == 0
+}
+
 // Next returns what an operator does next.
 func (m *Migration) Next() string {
-	left := m.CountIn(policy.MigrationWaits) + m.CountIn(policy.MigrationCopied) + m.CountIn(policy.MigrationAway)
-	switch {
+	switch left := m.left(); {
 	case len(m.Problems) > 0:
 		return "choose other keys, or change the policy: it cannot have this migration"
 	case m.Phase == "":
 		return "add {from: " + m.From + ", to: " + m.To + ", phase: both} to labels.migrations"
-	case left+m.CountIn(policy.MigrationConflict)+m.CountIn(policy.MigrationForeign) == 0 && len(m.Blockers()) == 0:
+	case m.Finished():
 		return "remove the entry from labels.migrations: nothing is left to do"
 	case m.CountIn(policy.MigrationWaits) > 0 && m.Phase == policy.MigrateBoth:
 		return "wait until every Node has the new key; if one stays without, its Event LabelRefused says why"

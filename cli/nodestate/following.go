@@ -46,7 +46,7 @@ func (s State) Following(machine record.Machine, rest []record.Record, in plan.C
 	case len(candidates) == 0:
 		s.Follows = &Follow{Reason: "no other record is of this machine"}
 	case len(candidates) == 1:
-		s.Follows = &Follow{Reason: "node " + candidates[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"}
+		s.Follows = &Follow{Reason: "node " + candidates[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept record"}
 	default:
 		named := strings.Join(candidates[:min(len(candidates), maxNamed)], ", ")
 		s.Follows = &Follow{Reason: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(candidates), named)}

@@ -47,7 +47,7 @@ func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 		},
 		"nothing of a Node that exists": {
 			machine, []record.Record{fn("live", nil)},
-			nodestate.Follow{Reason: "node live has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"},
+			nodestate.Follow{Reason: "node live has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept record"},
 		},
 		"nothing of two": {machine, plural[:2], nodestate.Follow{Reason: two + "clone-00, clone-01"}},
 		"the taints of two": {

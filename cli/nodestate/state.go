@@ -2,6 +2,7 @@ package nodestate
 
 import (
 	"cmp"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -89,6 +90,23 @@ func (s State) Selected(selector labels.Selector) bool { return selector.Matches
 
 // RegistrationRecord returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
 func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.followed) }
+
+// Unregistered returns the registration taints that a Node behind the gate has still to get, and gets with the change that lifts the gate. After that
+// nothing adds them any more.
+func (s State) Unregistered(in plan.Circumstances) []corev1.Taint {
+	node := observe.FromNode(s.Node)
+	if node.Registered(in.Guarded) {
+		return nil
+	}
+	labels := maps.Clone(s.Node.Labels)
+	if s.Record != nil {
+		missing, _ := record.Split(s.Missing(in))
+		for key, value := range missing {
+			labels[key] = value
+		}
+	}
+	return policy.FreeOf(in.Policy.RegistrationTaints(labels), s.Node.Spec.Taints)
+}
 
 // Undecided reports whether the record waits for an operator's decision between two machines.
 func (s State) Undecided() bool {

@@ -35,6 +35,17 @@ func (d Document) Empty() bool {
 	return len(d.Facts) == 0 && !slices.ContainsFunc(d.Tables, func(table *metav1.Table) bool { return len(table.Rows) > 0 })
 }
 
+// First returns the document with so many rows of each table at most, and how many rows it then lacks.
+func (d Document) First(rows int) (first Document, omitted int) {
+	first = Document{Facts: d.Facts, Titles: d.Titles}
+	for _, table := range d.Tables {
+		short := *table
+		short.Rows = table.Rows[:min(rows, len(table.Rows))]
+		first.Tables, omitted = append(first.Tables, &short), omitted+len(table.Rows)-len(short.Rows)
+	}
+	return first, omitted
+}
+
 // addFact adds a fact, unless it has nothing to say.
 func (d *Document) addFact(name, value string) {
 	if value != "" {

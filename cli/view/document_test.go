@@ -63,7 +63,7 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 			"Old machine: providerID old, machineID m", "New machine: systemUUID new",
 			"Recorded|Key|Old|New\nlabel|a|1|2\nlabel|b|\"\"|-\ntaint|t:NoSchedule|-|x",
 		}},
-		"to lift a gate": {Release{State: nodestate.State{Name: "n1"}, Gated: &gated, LiftsGate: true}, []string{"Gated: for 60m", "Why: 1 item missing", "Missing|Key|Value\nlabel|a|1"}},
+		"to lift a gate": {Release{State: nodestate.State{Name: "n1"}, Gated: &gated}, []string{"Gated: for 60m", "Why: 1 item missing", "Missing|Key|Value\nlabel|a|1"}},
 		"a record with two sides": {shown, []string{
 			"Status: Gone, for 60m", "Record: ConfigMap node.n1 in namespace ns", "Recorded|Key|Value|State\nlabel|a|2|recorded",
 			"Recorded before|Key|Value|State\nlabel|a|1|recorded",

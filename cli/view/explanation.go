@@ -168,9 +168,9 @@ func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circums
 	for _, item := range all {
 		registration := registrationText(item, answer, in.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
-			registration = "not restored: waits for nodekeep accept"
+			registration = "not restored: waits for nodekeep accept record"
 			if s.Entry.Accepted != "" {
-				registration = "not restored: waits for capture to act on nodekeep accept"
+				registration = "not restored: waits for capture to act on nodekeep accept record"
 			}
 		}
 		keeps, reason := judged.Explain(item)

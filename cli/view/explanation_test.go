@@ -161,8 +161,8 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 		},
 		"some waits for an operator": {
 			ExplainedReview{Outcome: "deferred", AwaitsOperator: true}, combined,
-			"the webhook would restore what it may, and the rest would wait for nodekeep accept. The gate would stay until nodekeep accept",
-			"the webhook restores what it may, and the rest waits for nodekeep accept. The gate stays until nodekeep accept",
+			"the webhook would restore what it may, and the rest would wait for nodekeep accept record. The gate would stay until nodekeep accept record",
+			"the webhook restores what it may, and the rest waits for nodekeep accept record. The gate stays until nodekeep accept record",
 		},
 		"protected labels are restored at once, where that works": {
 			ExplainedReview{Outcome: "deferred"}, brought,
@@ -183,8 +183,8 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 		},
 		"another machine has the name, and there is a gate": {
 			ExplainedReview{Outcome: "other_machine", AwaitsOperator: true}, combined,
-			"the webhook would restore nothing, since another machine has the name. The gate would stay until nodekeep accept",
-			"the webhook restores nothing, since another machine has the name. The gate stays until nodekeep accept",
+			"the webhook would restore nothing, since another machine has the name. The gate would stay until nodekeep accept record",
+			"the webhook restores nothing, since another machine has the name. The gate stays until nodekeep accept record",
 		},
 		"another machine has the name, and there is no gate": {
 			ExplainedReview{Outcome: "other_machine", AwaitsOperator: true}, zero,
@@ -285,15 +285,15 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 				assert.Equal(t, side == "", e.Registration.AwaitsOperator)
 				if side == "" {
 					assert.Contains(t, gated.Next, "nodekeep accept record n1")
-					assert.Contains(t, text, "The gate would stay until nodekeep accept")
-					assert.True(t, r.Isolated() || waits == "not restored: waits for nodekeep accept", waits)
+					assert.Contains(t, text, "The gate would stay until nodekeep accept record")
+					assert.True(t, r.Isolated() || waits == "not restored: waits for nodekeep accept record", waits)
 					return
 				}
 				assert.Equal(t, "no capture has led for 60m", gated.Reason)
 				assert.Contains(t, text, "The gate would stay until capture removes it")
 				assert.Contains(t, e.Problem, "an operator has accepted the "+string(side)+" machine")
-				assert.NotContains(t, text, "nodekeep accept")
-				assert.True(t, r.Isolated() || waits == "not restored: waits for capture to act on nodekeep accept", waits)
+				assert.NotContains(t, text, "nodekeep accept record")
+				assert.True(t, r.Isolated() || waits == "not restored: waits for capture to act on nodekeep accept record", waits)
 				assert.Contains(t, factsOf(e)["Capture now"], "no capture has led for 60m, so this is not done: ")
 			})
 		}
@@ -326,7 +326,7 @@ func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
 		"not known: forbidden":             {Reason: "not known: forbidden", Unknown: true},
 		"nothing: no record":               {Reason: "no record"},
 		"the record of node old: the same": {Node: "old", Reason: "the same"},
-		"the record of node old: the same; waits for nodekeep accept then: a, b": {Node: "old", Reason: "the same", Waits: []string{"a", "b"}},
+		"the record of node old: the same; waits for nodekeep accept record then: a, b": {Node: "old", Reason: "the same", Waits: []string{"a", "b"}},
 		"taints alone (t:NoSchedule): two records":                               {Reason: "two records", Taints: []string{"t:NoSchedule"}},
 	} {
 		assert.Equal(t, want, factsOf(Explanation{Follows: follow})["Follows"])

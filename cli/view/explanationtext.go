@@ -82,7 +82,7 @@ func (r ExplainedReview) restoreText(verb func(infinitive, indicative string) st
 	case "deferred":
 		switch {
 		case r.AwaitsOperator:
-			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept"
+			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept record"
 		case !r.Gated: // in the second pass
 			return "where protected: inline is proved, the webhook " + verb("set", "sets") + " all that is missing, and " + verb("leave", "leaves") + " no gate. " +
 				"Otherwise capture " + verb("set", "sets") + " protected labels behind the gate"
@@ -108,7 +108,7 @@ func (r ExplainedReview) gate(verb func(infinitive, indicative string) string) s
 	case r.Outcome == "unreadable_record":
 		suffix = " while the record cannot be read"
 	case r.AwaitsOperator:
-		suffix = " until nodekeep accept"
+		suffix = " until nodekeep accept record"
 	}
 	switch {
 	case r.Outcome == "deferred" && !r.Gated: // that is said already
@@ -185,6 +185,6 @@ func followsText(f *nodestate.Follow) string {
 	case len(f.Waits) == 0:
 		return "the record of node " + f.Node + ": " + f.Reason
 	default:
-		return "the record of node " + f.Node + ": " + f.Reason + "; waits for nodekeep accept then: " + strings.Join(f.Waits, ", ")
+		return "the record of node " + f.Node + ": " + f.Reason + "; waits for nodekeep accept record then: " + strings.Join(f.Waits, ", ")
 	}
 }

@@ -65,7 +65,7 @@ func (p *Pruning) SortAndLimit(limit int) {
 func (p *Pruning) Summary() string {
 	parts := []string{fmt.Sprintf("%s, %d of deleted Nodes, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
 	if p.Undecided > 0 {
-		parts = append(parts, fmt.Sprintf("%d stay until an operator decides between two machines (nodekeep accept)", p.Undecided))
+		parts = append(parts, fmt.Sprintf("%d stay until an operator decides between two machines (nodekeep accept record)", p.Undecided))
 	}
 	if p.DeletedInFuture > 0 {
 		parts = append(parts, fmt.Sprintf("%d stay although their Nodes were deleted at a time in the future: the clock here is slow, or another was fast", p.DeletedInFuture))
@@ -73,13 +73,10 @@ func (p *Pruning) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
-// Table lists the records that go, of many only the first ones (0: all).
-func (p *Pruning) Table(first int) *metav1.Table {
+// Table lists the records that go.
+func (p *Pruning) Table() *metav1.Table {
 	table := tableOf("Name", "Gone", "Labels", "Taints")
-	for i, due := range p.Due {
-		if first > 0 && i == first {
-			break
-		}
+	for _, due := range p.Due {
 		addRow(table, due.Node, span(due.DeletedAt, p.Now), due.Labels, due.Taints)
 	}
 	return table

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/record"
@@ -28,10 +29,12 @@ func TestPruning(t *testing.T) {
 	}
 	p.SortAndLimit(0)
 	assert.Equal(t, []string{"as old", "older", "old", "empty"}, names(p))
-	assert.Equal(t, "8 records, 7 of deleted Nodes, 4 to be removed; 1 stay until an operator decides between two machines (nodekeep accept); "+
+	assert.Equal(t, "8 records, 7 of deleted Nodes, 4 to be removed; 1 stay until an operator decides between two machines (nodekeep accept record); "+
 		"1 stay although their Nodes were deleted at a time in the future: the clock here is slow, or another was fast", p.Summary())
-	assert.Len(t, p.Table(3).Rows, 3)
-	assert.Equal(t, []any{"old", "31d", 1, 1}, p.Table(0).Rows[2].Cells)
+	short, omitted := Document{Tables: []*metav1.Table{p.Table()}}.First(3)
+	assert.Len(t, short.Tables[0].Rows, 3)
+	assert.Equal(t, 1, omitted)
+	assert.Equal(t, []any{"old", "31d", 1, 1}, p.Table().Rows[2].Cells)
 	p.SortAndLimit(2)
 	assert.Equal(t, []string{"as old", "older"}, names(p))
 }

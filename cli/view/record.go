@@ -70,7 +70,7 @@ func (r Record) Document(now time.Time) Document {
 	}
 	if old := r.record.Quarantined; old != nil && !r.record.Isolated() {
 		d.addFact("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept record "+r.Node+" --machine old|new")
-		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept", *old))
+		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept record", *old))
 	} else if old != nil {
 		d.addFact("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
 		d.addFact("Of machine before", machineText(old.Machine))

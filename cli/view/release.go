@@ -11,10 +11,11 @@ import (
 // Release is a plan to let a Node take workloads.
 type Release struct {
 	State        nodestate.State
-	Gated        *Gated        // nil: the Node is not behind the gate
-	Verification *Verification // nil: the Node has no taint of verification
-	LiftsGate    bool
-	Verified     bool // its taints of verification are removed
+	Gated        *Gated        // nil: the gate stays, or there is none
+	GateStays    bool          // the Node is behind the gate, which is not lifted
+	Verification *Verification // nil: no taint of verification keeps or would keep the Node closed
+	Opens        bool          // the Node is released from verification
+	Remains      string        // what keeps the Node closed after all; empty: nothing that is known
 }
 
 // Document returns why the Node waits.
@@ -41,7 +42,7 @@ func (r Release) Summary() string {
 		missing = len(r.Gated.Missing)
 	}
 	switch {
-	case !r.LiftsGate:
+	case r.Gated == nil:
 	case r.State.Unreadable != nil:
 		sentences = append(sentences, "What it lacks is not known.")
 	case missing == 0:
@@ -49,7 +50,7 @@ func (r Release) Summary() string {
 	default:
 		although = append(although, "lacks "+Counted(missing, "item"))
 	}
-	if r.Verified {
+	if r.Opens {
 		attempts := "No attempt has ended yet."
 		if v := r.Verification; v.Last != nil && v.Attempts > 0 {
 			attempts = Counted(v.Attempts, "attempt") + " did not pass."
@@ -58,9 +59,11 @@ func (r Release) Summary() string {
 	}
 	reasons := strings.Join(although, " and ")
 	switch {
-	case r.Gated != nil && !r.LiftsGate:
+	case r.Remains != "":
+		sentences = append(sentences, "The Node stays closed: "+r.Remains+".")
+	case r.GateStays:
 		sentences = append(sentences, "It takes no workloads before its gate is lifted.")
-	case r.Verification != nil && !r.Verified:
+	case r.Verification != nil && !r.Opens:
 		if reasons != "" {
 			sentences = append(sentences, "It "+reasons+".")
 		}
@@ -74,10 +77,10 @@ func (r Release) Summary() string {
 // Fingerprint shows an operator who releases the Node since when it waits, what it lacks, and which taints keep it closed.
 func (r Release) Fingerprint() (known [4]string) {
 	known[0] = string(r.State.Node.UID)
-	if r.LiftsGate {
+	if r.Gated != nil {
 		known[1], known[2] = r.Gated.Created.UTC().String(), listOf(r.Gated.Missing)
 	}
-	if r.Verified {
+	if r.Opens {
 		known[3] = strings.Join(r.Verification.Taints, ",")
 	}
 	return known
@@ -86,10 +89,10 @@ func (r Release) Fingerprint() (known [4]string) {
 // Done reports what was done.
 func (r Release) Done() string {
 	var done []string
-	if r.LiftsGate {
+	if r.Gated != nil {
 		done = append(done, "gate lifted")
 	}
-	if r.Verified {
+	if r.Opens {
 		done = append(done, "released without verification")
 	}
 	return fmt.Sprintf("node/%s: %s", r.State.Name, strings.Join(done, ", "))

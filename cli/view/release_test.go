@@ -36,8 +36,8 @@ func TestBeforeANodeIsReleasedItIsSaidWhetherWorkloadsMayLandOnItAndWhatItLacks(
 		"both, and the gate stays":              {statetest.State(statetest.Live(nil, gate, unverified), lacking), attempted, false, true, "2 attempts did not pass. It takes no workloads before its gate is lifted.", "released without verification"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			release := Release{State: c.state, Verification: c.verification, LiftsGate: c.lifts, Verified: c.opens}
-			if gated, ok := GatedOf(c.state, statetest.Under(policy.Default()), Captures{}); ok {
+			release := Release{State: c.state, Verification: c.verification, Opens: c.opens, GateStays: !c.lifts && policy.DefaultGate.Present(c.state.Node.Spec.Taints)}
+			if gated, ok := GatedOf(c.state, statetest.Under(policy.Default()), Captures{}); ok && c.lifts {
 				release.Gated = &gated
 			}
 			assert.Equal(t, c.want, release.Summary())
@@ -48,11 +48,12 @@ func TestBeforeANodeIsReleasedItIsSaidWhetherWorkloadsMayLandOnItAndWhatItLacks(
 
 func TestAnAnswerCountsForTheStateThatWasShown(t *testing.T) {
 	gate := gatedFor(time.Hour)
-	shown := func(state nodestate.State) [4]string {
+	shown := func(state nodestate.State, taints ...string) [4]string {
 		gated, _ := GatedOf(state, statetest.Under(policy.Default()), Captures{})
-		return Release{State: state, Gated: &gated, LiftsGate: true}.Fingerprint()
+		return Release{State: state, Gated: &gated, Opens: true, Verification: &Verification{Taints: taints}}.Fingerprint()
 	}
 	first := shown(statetest.State(statetest.Live(nil, gate), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)))
 	assert.NotEqual(t, first, shown(statetest.State(statetest.Live(nil, gate), statetest.Recorded(set{"a": "1", "b": "2"}, statetest.OfAnother))), "it lacks more")
 	assert.NotEqual(t, first, shown(statetest.State(statetest.Live(nil, gatedFor(time.Minute)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother))), "another Node of the name")
+	assert.NotEqual(t, first, shown(statetest.State(statetest.Live(nil, gate), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), "a:NoSchedule"), "it has another taint of verification")
 }

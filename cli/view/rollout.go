@@ -197,23 +197,18 @@ func (r Rollout) Summary(limit int, includeVerified bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// Question asks for the whole of it.
-func (r Rollout) Question(includeVerified bool) string {
-	due := r.Due(includeVerified, nil)
-	means := "Pods on these Nodes stay; while a Node is closed, no others are scheduled onto it."
-	if slices.ContainsFunc(due, func(node RolloutNode) bool { return node.NoExecute }) {
-		means = "The effect NoExecute evicts the Pods of Nodes that are closed, but for those that tolerate the taint."
+// Means says what becomes of the Pods on these Nodes.
+func (r Rollout) Means(includeVerified bool) string {
+	if slices.ContainsFunc(r.Due(includeVerified, nil), func(node RolloutNode) bool { return node.NoExecute }) {
+		return "The effect NoExecute evicts the Pods of Nodes that are closed, but for those that tolerate the taint."
 	}
-	return fmt.Sprintf("%s\nCheck %s?", means, Counted(len(due), "Node"))
+	return "Pods on these Nodes stay; while a Node is closed, no others are scheduled onto it."
 }
 
-// Table lists the Nodes that are to be checked, and of many only the first ones (0: all).
-func (r Rollout) Table(includeVerified bool, first int) *metav1.Table {
+// Table lists the Nodes that are to be checked.
+func (r Rollout) Table(includeVerified bool) *metav1.Table {
 	table := tableOf("Name", "State", "Profile", "Last")
-	for i, node := range r.Due(includeVerified, nil) {
-		if first > 0 && i == first {
-			break
-		}
+	for _, node := range r.Due(includeVerified, nil) {
 		addRow(table, node.Name, string(node.State), node.Profile, orDash(lastText(node.Last, r.Now)))
 	}
 	return table

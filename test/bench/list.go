@@ -9,7 +9,7 @@ import (
 )
 
 // listed are the commands that are measured.
-var listed = [][]string{{"list"}, {"list", "--stale"}, {"list", "-o", "name"}, {"list", "-o", "json"}, {"__complete", "show", "node-0000"}}
+var listed = [][]string{{"list"}, {"list", "--waiting", "stale"}, {"list", "-o", "name"}, {"list", "-o", "json"}, {"__complete", "show", "node-0000"}}
 
 // list measures the operator's commands that read everything. It has as many records as -nodes and no Nodes, then as many Nodes as well.
 func (b *bench) list(ctx context.Context) {
