@@ -75,9 +75,9 @@ func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		want []string
 	}{
 		"capture with wrong values": {
-			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060",
-				"--resync", "-1m", "--retention-fraction", "1.5"},
-			want: []string{"--resync -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address"},
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--label-patches-per-second", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060",
+				"--resync", "-1m", "--retention-sweep", "-1m", "--retention-fraction", "1.5"},
+			want: []string{"--resync -1m", "--retention-sweep -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--label-patches-per-second 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address"},
 		},
 		"webhook with wrong values and with a kubeconfig that is missing": {
 			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--bind-address", ":70000", "--cert-names", "no_name", "--drain", "-1s"},
@@ -97,7 +97,8 @@ func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		},
 		"a fraction of less than nothing":   {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "-0.1"}, want: []string{"--retention-fraction -0.1: must be between 0 and 1"}},
 		"a fraction that is no number":      {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "nan"}, want: []string{"--retention-fraction NaN"}},
-		"resyncs in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--resync", "10ms"}, want: []string{"--resync 10ms: must be at least 1s"}},
+		"sweeps in too quick a succession":  {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-sweep", "10ms"}, want: []string{"--retention-sweep 10ms: must be at least 1s, or 0 for never"}},
+		"resyncs in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--resync", "10ms"}, want: []string{"--resync 10ms: must be at least 1s, or 0 for never"}},
 		"an argument where none belongs": {
 			args: []string{"capture", "now", "--kubeconfig", goodConfig},
 			want: []string{`unexpected argument "now"`},

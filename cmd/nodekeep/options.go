@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -112,8 +113,15 @@ func (o *webhookOptions) mistakes() []error {
 	return found
 }
 
-// shortestResync keeps a mistyped interval from occupying a process with nothing else.
-const shortestResync = time.Second
+// shortestInterval keeps a mistyped interval from occupying a process with nothing else.
+const shortestInterval = time.Second
+
+func interval(flag string, value time.Duration) []error {
+	if value == 0 || value >= shortestInterval {
+		return nil
+	}
+	return []error{fmt.Errorf("%s %s: must be at least %s, or 0 for never", flag, value, shortestInterval)}
+}
 
 func positive(flag string, number int) []error {
 	if number >= 1 {
@@ -127,8 +135,10 @@ type captureOptions struct {
 	commonOptions
 	leaderElect   bool
 	workers       int
+	patches       int // a second, for labels of rules alone
 	inventoryDir  string
 	resync        time.Duration
+	sweepEvery    time.Duration
 	sweepFraction float64
 }
 
@@ -137,16 +147,18 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once; fewer while the API server is overloaded")
 	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", outside of a Pod")
-	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; after two such times, records are collected that the policy's retention no longer keeps")
-	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records may be collected at one time, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
+	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
+	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to collect records that the policy's retention no longer keeps; 0 for never")
+	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records one sweep may collect at most, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
 }
 
 func (o *captureOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
 	found = append(found, positive("--workers", o.workers)...)
-	if o.resync < shortestResync {
-		found = append(found, fmt.Errorf("--resync %s: must be at least %s", o.resync, shortestResync))
-	}
+	found = append(found, positive("--label-patches-per-second", o.patches)...)
+	found = append(found, interval("--resync", o.resync)...)
+	found = append(found, interval("--retention-sweep", o.sweepEvery)...)
 	if !(o.sweepFraction >= 0 && o.sweepFraction <= 1) { // NaN is neither
 		found = append(found, fmt.Errorf("--retention-fraction %g: must be between 0 and 1", o.sweepFraction))
 	}
