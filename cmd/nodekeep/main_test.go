@@ -83,6 +83,17 @@ func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--bind-address", ":70000", "--cert-names", "no_name", "--drain", "-1s"},
 			want: []string{"--kubeconfig /does/not/exist", "--bind-address \":70000\"", "--cert-names", "--drain"},
 		},
+		"no port for reviews":                      {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address", "9443"}, want: []string{`--bind-address "9443": must be :PORT or IP:PORT, such as :9443`}},
+		"an empty port for reviews":                {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address", "127.0.0.1:"}, want: []string{`--bind-address "127.0.0.1:": must be :PORT or IP:PORT, such as :9443`}},
+		"a name to listen on":                      {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address", "localhost:9443"}, want: []string{`--bind-address "localhost:9443": must be :PORT or IP:PORT, such as :9443`}},
+		"no address for reviews":                   {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address="}, want: []string{`--bind-address "": must be`}},
+		"no address for metrics":                   {args: []string{"capture", "--kubeconfig", goodConfig, "--metrics-bind-address="}, want: []string{`--metrics-bind-address "": must be :PORT or IP:PORT, such as :8080, or 0 for none`}},
+		"no address for probes, an IP for metrics": {args: []string{"capture", "--kubeconfig", goodConfig, "--health-probe-bind-address=", "--metrics-bind-address=[::1]:8080"}, want: []string{"1 error(s)", `--health-probe-bind-address "": must be`}},
+		"a directory of certificates without name": {args: []string{"webhook", "--kubeconfig", goodConfig, "--cert-dir="}, want: []string{"--cert-dir is empty"}},
+		"verify with wrong values": {
+			args: []string{"verify", "--kubeconfig", goodConfig, "--image", "nodekeep", "--image-pull-policy", "Sometimes", "--retention-sweep", "10ms"},
+			want: []string{`--image-pull-policy "Sometimes"`, "--retention-sweep 10ms"},
+		},
 		"names for a certificate that the webhook does not manage": {
 			args: []string{"webhook", "--kubeconfig", goodConfig, "--cert-dir", "x", "--cert-names", "a.example.com"},
 			want: []string{"--cert-names needs a certificate that the webhook manages"},

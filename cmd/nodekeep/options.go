@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,14 +54,15 @@ func (o *commonOptions) mistakes() (found []error) {
 	for _, problem := range validation.IsQualifiedName(o.gateKey) {
 		found = append(found, fmt.Errorf("--gate-key %q: %s", o.gateKey, problem))
 	}
-	for _, address := range [][2]string{{"--metrics-bind-address", o.metricsAddr}, {"--pprof-bind-address", o.pprofAddr}} {
-		if _, err := net.ResolveTCPAddr("tcp", address[1]); err != nil && address[1] != "0" {
-			found = append(found, fmt.Errorf("%s %q: must be host:port, :port or 0: %w", address[0], address[1], err))
-		}
+	if o.metricsAddr != "0" && !bindable(o.metricsAddr) {
+		found = append(found, fmt.Errorf("--metrics-bind-address %q: must be :PORT or IP:PORT, such as :8080, or 0 for none", o.metricsAddr))
+	}
+	if o.pprofAddr != "0" && !bindable(o.pprofAddr) {
+		found = append(found, fmt.Errorf("--pprof-bind-address %q: must be IP:PORT or :PORT, such as 127.0.0.1:6060, or 0 for none", o.pprofAddr))
 	}
 	path, isSocket := strings.CutPrefix(o.probeAddr, unixSocket)
-	if _, err := net.ResolveTCPAddr("tcp", o.probeAddr); isSocket && !filepath.IsAbs(path) || !isSocket && err != nil && o.probeAddr != "0" {
-		found = append(found, fmt.Errorf("--health-probe-bind-address %q: must be host:port, :port, %s/PATH or 0", o.probeAddr, unixSocket))
+	if isSocket && !filepath.IsAbs(path) || !isSocket && o.probeAddr != "0" && !bindable(o.probeAddr) {
+		found = append(found, fmt.Errorf("--health-probe-bind-address %q: must be :PORT or IP:PORT, such as :8081, %s/PATH for a socket, or 0 for none", o.probeAddr, unixSocket))
 	}
 	if o.logFormat != "text" && o.logFormat != "json" {
 		found = append(found, fmt.Errorf("--log-format %q: must be text or json", o.logFormat))
@@ -70,11 +73,23 @@ func (o *commonOptions) mistakes() (found []error) {
 	return found
 }
 
+// bindable reports whether a server can listen on the address: a port number, and an IP address of this machine or nothing before it.
+func bindable(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, badPort := strconv.ParseUint(port, 10, 16)
+	_, badHost := netip.ParseAddr(host)
+	return badPort == nil && (host == "" || badHost == nil)
+}
+
 // webhookOptions are the flags of nodekeep webhook.
 type webhookOptions struct {
 	commonOptions
 	address    string
 	certDir    string
+	given      func(flag string) bool // also an empty value
 	certNames  []string
 	clientCA   string
 	clientName []string
@@ -83,6 +98,7 @@ type webhookOptions struct {
 
 func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
+	o.given = flags.Changed
 	flags.StringVar(&o.address, "bind-address", ":9443", "address for webhook calls; port 0 for any free one")
 	flags.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change; without one, the webhook manages a CA and a certificate in Secret nodekeep-webhook-tls, and the caBundle of the webhook configurations")
 	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the certificate that the webhook manages, where the API server does not call it by its Service")
@@ -93,8 +109,11 @@ func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 
 func (o *webhookOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
-	if _, err := net.ResolveTCPAddr("tcp", o.address); err != nil {
-		found = append(found, fmt.Errorf("--bind-address %q: must be host:port or :port: %w", o.address, err))
+	if !bindable(o.address) {
+		found = append(found, fmt.Errorf("--bind-address %q: must be :PORT or IP:PORT, such as :9443", o.address))
+	}
+	if o.certDir == "" && o.given("cert-dir") {
+		found = append(found, errors.New("--cert-dir is empty: it must be the directory with tls.crt and tls.key; leave it out for a certificate that the webhook manages"))
 	}
 	if len(o.certNames) > 0 && o.certDir != "" {
 		found = append(found, errors.New("--cert-names needs a certificate that the webhook manages: leave out --cert-dir"))
