@@ -238,7 +238,7 @@ func variants(t *testing.T) map[string]variant {
 			}
 		}},
 		"everything for pods": {profiles(oneProfile, "pods.tolerations[0].key=x", "pods.tolerations[0].operator=Exists", "pods.nodeSelector.pool=infra", "pods.labels.team=infra", "pods.annotations.note=yes",
-			"pods.annotations.port=1", "webhook.annotations.port=2", "capture.annotations.more=x", "verify.annotations.port=3",
+			"pods.annotations.port=all", "webhook.annotations.port=own", "capture.annotations.more=x", "verify.annotations.port=another",
 			"pods.env[0].name=KUBERNETES_SERVICE_HOST", "pods.env[0].value=10.0.0.1", "pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
 			"pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=x", "pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists",
 			"webhook.extraArgs[0]=--cert-names=a.example.com\\,10.0.0.1", "capture.extraArgs[0]=--pprof-bind-address=127.0.0.1:6060", "verify.extraArgs[0]=--workers=1"), func(t *testing.T, r rendered) {
@@ -259,7 +259,7 @@ func variants(t *testing.T) map[string]variant {
 			for name, pod := range r.pods(t) {
 				ports[name] = pod.Annotations["port"]
 			}
-			assert.Equal(t, map[string]string{"nodekeep-webhook": "2", "nodekeep-capture": "1", "nodekeep-verify": "3", "nodekeep-uninstall": "1"}, ports, "an annotation of the process wins")
+			assert.Equal(t, map[string]string{"nodekeep-webhook": "own", "nodekeep-capture": "all", "nodekeep-verify": "another", "nodekeep-uninstall": "all"}, ports, "an annotation of the process wins")
 			assert.Equal(t, "x", r.pods(t)["nodekeep-capture"].Annotations["more"])
 			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--cert-names=a.example.com,10.0.0.1")
 			assert.Contains(t, r.container(t, "nodekeep-verify").Args, "--workers=1")
