@@ -76,6 +76,8 @@ type Options struct {
 	Workers   int           // how many Nodes are worked on at once
 	Resync    time.Duration // how often every Node is looked at again; 0: never
 	Now       func() time.Time
+	// LabelPatches is how many Nodes a second are changed at most only for the labels that rules set; 0: 50.
+	LabelPatches int
 	// InventoryFiles is the folder of the files that the policy names below [inventory.Mounts].
 	InventoryFiles string
 	// Objects reads NodeFeature objects; nil: none are read.
@@ -158,7 +160,7 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
 		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
 		fights:     pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
-		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(pace.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
+		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
 	c.inventories, c.rollout, c.brake = c.newInventories(), c.newRollout(), c.newBrake()
 	c.holds = c.rollout.Holds

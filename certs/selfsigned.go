@@ -94,7 +94,7 @@ func (s *SelfSigned) Loaded() error {
 		cause = *trouble
 	}
 	if c == nil {
-		return fmt.Errorf("no serving certificate yet, it is kept in secret %q: %w", s.secret(), cause)
+		return fmt.Errorf("no serving certificate yet, it is kept in secret %q: %w; to serve your own, give --cert-dir", s.secret(), cause)
 	}
 	return fmt.Errorf("the serving certificate expired on %s and could not be replaced in secret %q: %w",
 		c.Leaf.NotAfter.UTC().Format(time.RFC3339), s.secret(), cause)

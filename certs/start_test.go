@@ -15,6 +15,7 @@ func TestFirstStartFillsEverything(t *testing.T) {
 	c := installed(t)
 	s := c.replica(testingclock.NewFakeClock(birth), nil)
 	require.ErrorContains(t, s.Loaded(), "has not been read yet")
+	require.ErrorContains(t, s.Loaded(), "; to serve your own, give --cert-dir")
 	_, err := s.GetCertificate(nil)
 	require.Error(t, err)
 	assert.True(t, s.NotAfter().IsZero())

@@ -108,7 +108,7 @@ func isDefault(field string, value any) bool {
 
 func (c *comparison) compareList(field, path, pointer string, shipped, found []any) {
 	switch field {
-	case "webhooks", "containers", "volumes", "volumeMounts", "subjects", "ports":
+	case "webhooks", "containers", "env", "volumes", "volumeMounts", "subjects", "ports":
 		c.compareNamed(path, pointer, shipped, found)
 	case "args":
 		c.compareArgs(path, pointer, shipped, found)

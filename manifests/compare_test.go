@@ -29,6 +29,8 @@ func TestDifferences(t *testing.T) {
 		"a list of objects":         {`{l: [{a: 1}, {a: 2}]}`, `{l: [{a: 1}, {a: 3}]}`, Comparison{}, []string{"l[1].a is 3, and nodekeep ships 2"}},
 		"a shorter list":            {`{l: [{a: 1}, {a: 2}]}`, `{l: [{a: 1}]}`, Comparison{}, []string{`l is [{"a":1}], and nodekeep ships [{"a":1},{"a":2}]`}},
 		"named elements":            {`{webhooks: [{name: a, x: 1}, {name: b}, {name: c}]}`, `{webhooks: [1, {name: other}, {name: a, x: 2}]}`, Comparison{Optional: "c"}, []string{"webhooks[a].x is 2, and nodekeep ships 1", `webhooks[b] is not set, and nodekeep ships {"name":"b"}`}},
+		"variables":                 {`{env: [{name: a, value: x}, {name: b}]}`, `{env: [{name: more, value: "1"}, {name: a, value: z}]}`, Comparison{}, []string{"env[a].value is z, and nodekeep ships x", `env[b] is not set, and nodekeep ships {"name":"b"}`}},
+		"more variables":            {`{env: [{name: a, value: x}]}`, `{env: [{name: a, value: x}, {name: more, value: "1"}]}`, Comparison{}, nil},
 		"flags":                     {`{args: [--namespace=a, --x=1]}`, `{args: [--namespace=a, --namespace=b, --x=2]}`, Comparison{}, []string{"args[--namespace] is --namespace=b, and nodekeep ships --namespace=a"}},
 		"more actions":              {`{validationActions: [Deny]}`, `{validationActions: [Audit, Deny]}`, Comparison{}, nil},
 		"other actions":             {`{validationActions: [Deny]}`, `{validationActions: [Audit]}`, Comparison{}, []string{`validationActions is ["Audit"], and nodekeep ships ["Deny"]`}},

@@ -25,8 +25,8 @@ type Options struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
 
-	Interval time.Duration
-	Fraction float64 // of all records, how many one sweep may collect at most, but always one
+	Interval time.Duration // 0: never
+	Fraction float64       // of all records, how many one sweep may collect at most, but always one
 	Remover  Remover
 }
 
@@ -65,7 +65,7 @@ const looksPerSecond = 10
 // Run sweeps at each interval until ctx is done. It starts once synced reports that all existing Nodes and records are in memory. A new
 // leader waits one interval before its first sweep.
 func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if s.Interval == 0 || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return
 	}
 	limiter := flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, 1)

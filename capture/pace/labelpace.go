@@ -1,14 +1,15 @@
 package pace
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// LabelPatches is how many Nodes a second are changed at most only for the labels that rules set.
-const LabelPatches = 50
+// DefaultLabelPatches is how many Nodes a second are changed for the labels of rules where nothing else is said.
+const DefaultLabelPatches = 50
 
 // LabelPace spreads changes that new rules make on many Nodes. Any goroutine may call its methods.
 type LabelPace struct {
@@ -17,8 +18,9 @@ type LabelPace struct {
 	turns map[string]time.Time // when the turn of a Node comes
 }
 
-// NewLabelPace returns a pace that gives a turn to so many Nodes a second.
+// NewLabelPace returns a pace that gives a turn to so many Nodes a second; 0: to [DefaultLabelPatches].
 func NewLabelPace(perSecond int) *LabelPace {
+	perSecond = cmp.Or(perSecond, DefaultLabelPatches)
 	return &LabelPace{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}
 }
 

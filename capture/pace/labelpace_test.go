@@ -21,4 +21,5 @@ func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, turns.Wait("c", now.Add(time.Second)), "and is used up")
 	turns.Forget("d")
 	assert.NotContains(t, turns.turns, "d", "a deleted Node leaves nothing behind")
+	assert.Equal(t, DefaultLabelPatches, NewLabelPace(0).limit.Burst())
 }

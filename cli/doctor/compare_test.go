@@ -130,6 +130,7 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		"another role":                    {"clusterrolebinding/nodekeep-capture", `{"op":"replace","path":"/roleRef/name","value":"view"}`, "account-rights: error: clusterrolebinding/nodekeep-capture: roleRef.name is view, and nodekeep ships nodekeep-capture: ", false},
 		"pods of another account":         {captureObject, `{"op":"replace","path":"/spec/template/spec/serviceAccountName","value":"default"}`, "capture-deployment: error: " + captureObject + ": " + pod + "serviceAccountName is default, and nodekeep ships nodekeep-capture: " + unrecorded, false},
 		"pods of more privileges":         {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/securityContext/allowPrivilegeEscalation","value":true}`, "capture-deployment: warning: " + captureObject + ": " + pod + "containers[capture].securityContext.allowPrivilegeEscalation is true, and nodekeep ships false: the process has other privileges", false},
+		"pods without their name":         {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/env","value":[{"name":"GOGC","value":"off"}]}`, "capture-deployment: error: " + captureObject + ": " + pod + `containers[capture].env[POD_NAME] is not set, and nodekeep ships {"name":"POD_NAME"`, false},
 		"pods of another namespace":       {webhookObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--namespace=old"}`, "webhook-deployment: error: " + webhookObject + ": " + pod + "containers[webhook].args[--namespace] is --namespace=old, and nodekeep ships --namespace=nodekeep-system: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +168,8 @@ func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
 		"image and resources":      {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"registry.example.com/nodekeep:v2"}`},
 		"other probes":             {captureObject, `{"op":"remove","path":"/spec/template/spec/containers/0/livenessProbe"}`},
 		"another flag":             {captureObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--log-level=debug"}`},
+		"variables of yours":       {captureObject, `{"op":"add","path":"/spec/template/spec/containers/0/env/0","value":{"name":"KUBERNETES_SERVICE_HOST","value":"10.0.0.1"}}`},
+		"variables of all":         {webhookObject, `{"op":"add","path":"/spec/template/spec/containers/0/env/-","value":{"name":"GOMEMLIMIT","value":"400MiB"}}`},
 		"a sidecar":                {captureObject, `{"op":"add","path":"/spec/template/spec/containers/0","value":{"name":"mesh","image":"mesh"}}`},
 		"what the API server sets": {serviceObject, `{"op":"add","path":"/spec/clusterIP","value":"10.0.0.1"}`},
 	} {

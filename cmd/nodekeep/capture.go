@@ -35,6 +35,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Workers:   o.workers,
 		Resync:    o.resync,
 
+		LabelPatches:   o.patches,
 		InventoryFiles: o.inventoryDir,
 		Objects:        p.objects,
 	})
@@ -52,7 +53,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	}
 	sweeper := gc.New(gc.Options{
 		Records: p.records, Nodes: controller, Policy: p.policy.Policy, Stopgap: p.policy.Stopgap, Now: time.Now, Logger: p.logger,
-		Metrics: gc.NewMetrics(p.registry), Interval: 2 * o.resync, Fraction: fraction,
+		Metrics: gc.NewMetrics(p.registry), Interval: o.sweepEvery, Fraction: fraction,
 		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: dryRun},
 	})
 

@@ -75,13 +75,24 @@ func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		want []string
 	}{
 		"capture with wrong values": {
-			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060",
-				"--resync", "-1m", "--retention-fraction", "1.5"},
-			want: []string{"--resync -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address"},
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--label-patches-per-second", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060",
+				"--resync", "-1m", "--retention-sweep", "-1m", "--retention-fraction", "1.5"},
+			want: []string{"--resync -1m", "--retention-sweep -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--label-patches-per-second 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address"},
 		},
 		"webhook with wrong values and with a kubeconfig that is missing": {
 			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--bind-address", ":70000", "--cert-names", "no_name", "--drain", "-1s"},
 			want: []string{"--kubeconfig /does/not/exist", "--bind-address \":70000\"", "--cert-names", "--drain"},
+		},
+		"no port for reviews":                      {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address", "9443"}, want: []string{`--bind-address "9443": must be :PORT or IP:PORT, such as :9443`}},
+		"an empty port for reviews":                {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address", "127.0.0.1:"}, want: []string{`--bind-address "127.0.0.1:": must be :PORT or IP:PORT, such as :9443`}},
+		"a name to listen on":                      {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address", "localhost:9443"}, want: []string{`--bind-address "localhost:9443": must be :PORT or IP:PORT, such as :9443`}},
+		"no address for reviews":                   {args: []string{"webhook", "--kubeconfig", goodConfig, "--bind-address="}, want: []string{`--bind-address "": must be`}},
+		"no address for metrics":                   {args: []string{"capture", "--kubeconfig", goodConfig, "--metrics-bind-address="}, want: []string{`--metrics-bind-address "": must be :PORT or IP:PORT, such as :8080, or 0 for none`}},
+		"no address for probes, an IP for metrics": {args: []string{"capture", "--kubeconfig", goodConfig, "--health-probe-bind-address=", "--metrics-bind-address=[::1]:8080"}, want: []string{"1 error(s)", `--health-probe-bind-address "": must be`}},
+		"a directory of certificates without name": {args: []string{"webhook", "--kubeconfig", goodConfig, "--cert-dir="}, want: []string{"--cert-dir is empty"}},
+		"verify with wrong values": {
+			args: []string{"verify", "--kubeconfig", goodConfig, "--image", "nodekeep", "--image-pull-policy", "Sometimes", "--retention-sweep", "10ms"},
+			want: []string{`--image-pull-policy "Sometimes"`, "--retention-sweep 10ms"},
 		},
 		"names for a certificate that the webhook does not manage": {
 			args: []string{"webhook", "--kubeconfig", goodConfig, "--cert-dir", "x", "--cert-names", "a.example.com"},
@@ -97,7 +108,8 @@ func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		},
 		"a fraction of less than nothing":   {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "-0.1"}, want: []string{"--retention-fraction -0.1: must be between 0 and 1"}},
 		"a fraction that is no number":      {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "nan"}, want: []string{"--retention-fraction NaN"}},
-		"resyncs in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--resync", "10ms"}, want: []string{"--resync 10ms: must be at least 1s"}},
+		"sweeps in too quick a succession":  {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-sweep", "10ms"}, want: []string{"--retention-sweep 10ms: must be at least 1s, or 0 for never"}},
+		"resyncs in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--resync", "10ms"}, want: []string{"--resync 10ms: must be at least 1s, or 0 for never"}},
 		"an argument where none belongs": {
 			args: []string{"capture", "now", "--kubeconfig", goodConfig},
 			want: []string{`unexpected argument "now"`},

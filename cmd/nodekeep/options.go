@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -51,14 +54,15 @@ func (o *commonOptions) mistakes() (found []error) {
 	for _, problem := range validation.IsQualifiedName(o.gateKey) {
 		found = append(found, fmt.Errorf("--gate-key %q: %s", o.gateKey, problem))
 	}
-	for _, address := range [][2]string{{"--metrics-bind-address", o.metricsAddr}, {"--pprof-bind-address", o.pprofAddr}} {
-		if _, err := net.ResolveTCPAddr("tcp", address[1]); err != nil && address[1] != "0" {
-			found = append(found, fmt.Errorf("%s %q: must be host:port, :port or 0: %w", address[0], address[1], err))
-		}
+	if o.metricsAddr != "0" && !bindable(o.metricsAddr) {
+		found = append(found, fmt.Errorf("--metrics-bind-address %q: must be :PORT or IP:PORT, such as :8080, or 0 for none", o.metricsAddr))
+	}
+	if o.pprofAddr != "0" && !bindable(o.pprofAddr) {
+		found = append(found, fmt.Errorf("--pprof-bind-address %q: must be IP:PORT or :PORT, such as 127.0.0.1:6060, or 0 for none", o.pprofAddr))
 	}
 	path, isSocket := strings.CutPrefix(o.probeAddr, unixSocket)
-	if _, err := net.ResolveTCPAddr("tcp", o.probeAddr); isSocket && !filepath.IsAbs(path) || !isSocket && err != nil && o.probeAddr != "0" {
-		found = append(found, fmt.Errorf("--health-probe-bind-address %q: must be host:port, :port, %s/PATH or 0", o.probeAddr, unixSocket))
+	if isSocket && !filepath.IsAbs(path) || !isSocket && o.probeAddr != "0" && !bindable(o.probeAddr) {
+		found = append(found, fmt.Errorf("--health-probe-bind-address %q: must be :PORT or IP:PORT, such as :8081, %s/PATH for a socket, or 0 for none", o.probeAddr, unixSocket))
 	}
 	if o.logFormat != "text" && o.logFormat != "json" {
 		found = append(found, fmt.Errorf("--log-format %q: must be text or json", o.logFormat))
@@ -69,11 +73,23 @@ func (o *commonOptions) mistakes() (found []error) {
 	return found
 }
 
+// bindable reports whether a server can listen on the address: a port number, and an IP address of this machine or nothing before it.
+func bindable(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, badPort := strconv.ParseUint(port, 10, 16)
+	_, badHost := netip.ParseAddr(host)
+	return badPort == nil && (host == "" || badHost == nil)
+}
+
 // webhookOptions are the flags of nodekeep webhook.
 type webhookOptions struct {
 	commonOptions
 	address    string
 	certDir    string
+	given      func(flag string) bool // also an empty value
 	certNames  []string
 	clientCA   string
 	clientName []string
@@ -82,6 +98,7 @@ type webhookOptions struct {
 
 func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
+	o.given = flags.Changed
 	flags.StringVar(&o.address, "bind-address", ":9443", "address for webhook calls; port 0 for any free one")
 	flags.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change; without one, the webhook manages a CA and a certificate in Secret nodekeep-webhook-tls, and the caBundle of the webhook configurations")
 	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the certificate that the webhook manages, where the API server does not call it by its Service")
@@ -92,8 +109,11 @@ func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 
 func (o *webhookOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
-	if _, err := net.ResolveTCPAddr("tcp", o.address); err != nil {
-		found = append(found, fmt.Errorf("--bind-address %q: must be host:port or :port: %w", o.address, err))
+	if !bindable(o.address) {
+		found = append(found, fmt.Errorf("--bind-address %q: must be :PORT or IP:PORT, such as :9443", o.address))
+	}
+	if o.certDir == "" && o.given("cert-dir") {
+		found = append(found, errors.New("--cert-dir is empty: it must be the directory with tls.crt and tls.key; leave it out for a certificate that the webhook manages"))
 	}
 	if len(o.certNames) > 0 && o.certDir != "" {
 		found = append(found, errors.New("--cert-names needs a certificate that the webhook manages: leave out --cert-dir"))
@@ -112,8 +132,15 @@ func (o *webhookOptions) mistakes() []error {
 	return found
 }
 
-// shortestResync keeps a mistyped interval from occupying a process with nothing else.
-const shortestResync = time.Second
+// shortestInterval keeps a mistyped interval from occupying a process with nothing else.
+const shortestInterval = time.Second
+
+func interval(flag string, value time.Duration) []error {
+	if value == 0 || value >= shortestInterval {
+		return nil
+	}
+	return []error{fmt.Errorf("%s %s: must be at least %s, or 0 for never", flag, value, shortestInterval)}
+}
 
 func positive(flag string, number int) []error {
 	if number >= 1 {
@@ -127,8 +154,10 @@ type captureOptions struct {
 	commonOptions
 	leaderElect   bool
 	workers       int
+	patches       int // a second, for labels of rules alone
 	inventoryDir  string
 	resync        time.Duration
+	sweepEvery    time.Duration
 	sweepFraction float64
 }
 
@@ -137,16 +166,18 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once; fewer while the API server is overloaded")
 	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", outside of a Pod")
-	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; after two such times, records are collected that the policy's retention no longer keeps")
-	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records may be collected at one time, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
+	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
+	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to collect records that the policy's retention no longer keeps; 0 for never")
+	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records one sweep may collect at most, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
 }
 
 func (o *captureOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
 	found = append(found, positive("--workers", o.workers)...)
-	if o.resync < shortestResync {
-		found = append(found, fmt.Errorf("--resync %s: must be at least %s", o.resync, shortestResync))
-	}
+	found = append(found, positive("--label-patches-per-second", o.patches)...)
+	found = append(found, interval("--resync", o.resync)...)
+	found = append(found, interval("--retention-sweep", o.sweepEvery)...)
 	if !(o.sweepFraction >= 0 && o.sweepFraction <= 1) { // NaN is neither
 		found = append(found, fmt.Errorf("--retention-fraction %g: must be between 0 and 1", o.sweepFraction))
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -21,12 +23,11 @@ type verifyOptions struct {
 	leaderElect     bool
 	workers         int
 	image           string
+	pull            string
 	checksNamespace string
 	dnsService      string
+	sweepEvery      time.Duration
 }
-
-// reportSweep is how often reports are removed that the policy's retention no longer keeps.
-const reportSweep = 10 * time.Minute
 
 func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
@@ -34,8 +35,10 @@ func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
 	flags.StringVar(&o.image, "image", "", "image of worker Pods: the one that this process runs")
+	flags.StringVar(&o.pull, "image-pull-policy", string(corev1.PullIfNotPresent), "when kubelets pull that image: Always, IfNotPresent or Never")
 	flags.StringVar(&o.checksNamespace, "checks-namespace", verify.Namespace, "namespace of worker Pods and of the reports of attempts that did not pass")
 	flags.StringVar(&o.dnsService, "dns-service", "kube-system/kube-dns", "NAMESPACE/NAME of the cluster's DNS Service")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to remove reports that the policy's retention no longer keeps; 0 for never")
 }
 
 func (o *verifyOptions) mistakes() []error {
@@ -44,6 +47,9 @@ func (o *verifyOptions) mistakes() []error {
 	if o.image == "" {
 		found = append(found, errors.New("--image is needed: the image of worker Pods, which is nodekeep's own"))
 	}
+	if !slices.Contains([]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, corev1.PullPolicy(o.pull)) {
+		found = append(found, fmt.Errorf("--image-pull-policy %q: must be Always, IfNotPresent or Never", o.pull))
+	}
 	for _, problem := range validation.IsDNS1123Label(o.checksNamespace) {
 		found = append(found, fmt.Errorf("--checks-namespace %q: %s", o.checksNamespace, problem))
 	}
@@ -51,7 +57,7 @@ func (o *verifyOptions) mistakes() []error {
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1035Label(name)) > 0 {
 		found = append(found, fmt.Errorf("--dns-service %q: must be NAMESPACE/NAME of a Service", o.dnsService))
 	}
-	return found
+	return append(found, interval("--retention-sweep", o.sweepEvery)...)
 }
 
 func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
@@ -69,11 +75,12 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 		Cluster:   verify.Cluster{Gate: o.gateKey, DNS: o.dnsService},
 		Namespace: o.checksNamespace,
 		Image:     o.image,
+		Pull:      corev1.PullPolicy(o.pull),
 		Events:    events,
 		Metrics:   controller.NewMetrics(p.registry),
 		Logger:    p.logger,
 		Workers:   o.workers,
-		Sweep:     reportSweep,
+		Sweep:     o.sweepEvery,
 	})
 	if err != nil {
 		return err

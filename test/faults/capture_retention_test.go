@@ -16,10 +16,10 @@ import (
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
-// sweeping restarts capture so that it sweeps every two seconds, with no bound but that of what is due.
+// sweeping restarts capture so that it sweeps every second, with no bound but that of what is due.
 func sweeping(t testing.TB) *proxy.Proxy {
 	t.Helper()
-	captureWith(t, nodekeep.Route, noElection, "--resync=1s", "--retention-fraction=1")
+	captureWith(t, nodekeep.Route, noElection, "--retention-sweep=1s", "--retention-fraction=1")
 	return captureProxy(t)
 }
 

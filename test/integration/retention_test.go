@@ -22,10 +22,10 @@ const (
 	year        = 365 * 24 * time.Hour
 )
 
-// sweeping does something while capture sweeps every two seconds.
+// sweeping does something while capture sweeps every second.
 func sweeping(t *testing.T, args []string, fn func()) {
 	t.Helper()
-	nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--resync=1s"}, args...) })
+	nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--retention-sweep=1s"}, args...) })
 	defer nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = nil })
 	fn()
 }

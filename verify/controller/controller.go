@@ -37,6 +37,7 @@ type Options struct {
 	Cluster   verify.Cluster
 	Namespace string // of worker Pods and reports
 	Image     string // of the worker: nodekeep's own
+	Pull      corev1.PullPolicy
 	Events    eventrecord.EventRecorder
 	Metrics   *Metrics
 	Logger    *slog.Logger

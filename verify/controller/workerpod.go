@@ -50,7 +50,7 @@ func workerPod(options Options, name string, node *verify.Node, action verify.Ac
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: verify.Worker, Image: options.Image, Args: []string{"worker"},
+				Name: verify.Worker, Image: options.Image, ImagePullPolicy: options.Pull, Args: []string{"worker"},
 				Env: []corev1.EnvVar{{Name: verify.TaskVariable, Value: task.String()}},
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},

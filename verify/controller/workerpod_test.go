@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -26,7 +27,7 @@ func TestWorkerPodsAskForNoMoreThanTheirChecksNeed(t *testing.T) {
 			profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "all", Checks: checks}}}, nil)
 			require.Empty(t, errs)
 			action := verify.Action{Profile: profiles.All()[0]}
-			options := Options{Namespace: "nodekeep-checks", Image: "nodekeep:test"}
+			options := Options{Namespace: "nodekeep-checks", Image: "nodekeep:test", Pull: corev1.PullIfNotPresent}
 			made := workerPod(options, "check-1", &verify.Node{Name: "worker-1", UID: "uid-1"}, action, verify.Task{Checks: checks})
 			made.APIVersion, made.Kind = "v1", "Pod"
 			text, err := yaml.Marshal(made)

@@ -41,7 +41,7 @@ true
 {{/* "true" where the policy that strips annotations from a kubelet's CREATE is part of the release. */}}
 {{- define "nodekeep.stripped" -}}
 {{- if .Values.guards.enabled -}}
-{{- include "nodekeep.mutating" (dict "root" . "when" (ternary "enabled" "auto" (eq .Values.gate.policy "enabled"))) -}}
+{{- include "nodekeep.mutating" (dict "root" . "when" .Values.guards.strip) -}}
 {{- end -}}
 {{- end }}
 
@@ -216,6 +216,19 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- $kinds | uniq | sortAlpha | toJson -}}
 {{- end }}
 
+{{/* Labels and annotations of pods; call with a dict that has root, component and values. An annotation of the process wins. */}}
+{{- define "nodekeep.podMetadata" -}}
+labels:
+  {{- include "nodekeep.labels" . | nindent 2 }}
+  {{- with .root.Values.pods.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.values.annotations | default dict) (.root.Values.pods.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{/* What the Deployments have in common; call with (dict "root" $ "component" "webhook" "values" .Values.webhook). */}}
 {{- define "nodekeep.scheduling" -}}
 {{- $labels := include "nodekeep.selector" . | fromYaml -}}
@@ -225,10 +238,14 @@ nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 affinity:
-{{- if .root.Values.pods.affinity }}
-  {{- toYaml .root.Values.pods.affinity | nindent 2 }}
-{{- else }}
+{{- $own := .root.Values.pods.affinity | default dict }}
+{{- with $own }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if not (hasKey $own "nodeAffinity") }}
   {{- include "nodekeep.nodeAffinity" . | nindent 2 }}
+{{- end }}
+{{- if not (hasKey $own "podAntiAffinity") }}
   podAntiAffinity:
     # A preference: in a small cluster two replicas on one host are better than one.
     preferredDuringSchedulingIgnoredDuringExecution:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
@@ -63,7 +64,7 @@ func (c *cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(
 	return p, func(t *testing.T) *harness.Process {
 		t.Helper()
 		controller, err := c.Cluster.Go("verify", binary(t), []string{
-			"verify", "--leader-elect=false", "--image", image, "--kubeconfig", kubeconfig,
+			"verify", "--leader-elect=false", "--image", image, "--image-pull-policy", string(corev1.PullNever), "--kubeconfig", kubeconfig,
 			"--namespace", namespace, "--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 		})
 		require.NoError(t, err)

@@ -25,6 +25,7 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"webhook.drainSeconds=10s":                              "at '/webhook/drainSeconds'",
 		"webhook.resources.request.cpu=1":                       "at '/webhook/resources'",
 		"pods.tolerations[0].efect=NoSchedule":                  "at '/pods/tolerations/0'",
+		"capture.annotations.a.b=c":                             "at '/capture/annotations/a'",
 		"pods.env[0].value=x":                                   "at '/pods/env/0'",
 		"webhook.tolerations[0].key=a":                          "at '/webhook'", // all pods have the same
 		"capture.hostNetwork=maybe":                             "at '/capture/hostNetwork'",
@@ -33,6 +34,7 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"certificates.certManager.issuerRef.kind=Issuer":        "at '/certificates/certManager/issuerRef'",
 		"certificates.certManager.duration=7d":                  "at '/certificates/certManager/duration'",
 		"gate.policy=on":                                        "at '/gate/policy'",
+		"guards.strip=on":                                       "at '/guards/strip'",
 		"gate.key=not a key":                                    "at '/gate/key'",
 		"gate.key=it's":                                         "at '/gate/key'", // it goes into an expression
 		"image.digest=latest":                                   "at '/image/digest'",

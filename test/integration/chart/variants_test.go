@@ -146,6 +146,10 @@ func variants(t *testing.T) map[string]variant {
 			assert.False(t, guarded(r) || stripped(r))
 			assert.True(t, gated(r))
 		}},
+		"a guard and no strip": {set("guards.strip=disabled"), func(t *testing.T, r rendered) { assert.True(t, gated(r) && guarded(r) && !stripped(r)) }},
+		"the strip in any case": {append(set("guards.strip=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) {
+			assert.True(t, !gated(r) && guarded(r) && stripped(r))
+		}},
 		"a cluster without strips":                             {[]string{"--kube-version", "1.30"}, func(t *testing.T, r rendered) { assert.True(t, guarded(r) && !stripped(r)) }},
 		"a cluster that does not serve the gate's kinds":       {[]string{"--kube-version", "1.33"}, func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
 		"a newer cluster that does not serve the gate's kinds": {[]string{"--api-versions", "apps/v1/Deployment"}, func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
@@ -153,7 +157,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.True(t, gated(r))
 		}},
 		"the gate in any case": {append(set("gate.policy=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) {
-			assert.True(t, gated(r) && guarded(r) && stripped(r), "the strip is of the same kind")
+			assert.True(t, gated(r) && guarded(r) && !stripped(r))
 		}},
 		"a policy for a cluster that serves its kind": {append(set("policy.cordon=keep"), "--api-versions", "nodekeep.dev/v1alpha1/NodePolicy"), func(t *testing.T, r rendered) {
 			assert.NotContains(t, r.policy(t), "helm.sh/hook", "the object is part of the release")
@@ -234,6 +238,7 @@ func variants(t *testing.T) map[string]variant {
 			}
 		}},
 		"everything for pods": {profiles(oneProfile, "pods.tolerations[0].key=x", "pods.tolerations[0].operator=Exists", "pods.nodeSelector.pool=infra", "pods.labels.team=infra", "pods.annotations.note=yes",
+			"pods.annotations.port=all", "webhook.annotations.port=own", "capture.annotations.more=x", "verify.annotations.port=another",
 			"pods.env[0].name=KUBERNETES_SERVICE_HOST", "pods.env[0].value=10.0.0.1", "pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
 			"pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=x", "pods.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists",
 			"webhook.extraArgs[0]=--cert-names=a.example.com\\,10.0.0.1", "capture.extraArgs[0]=--pprof-bind-address=127.0.0.1:6060", "verify.extraArgs[0]=--workers=1"), func(t *testing.T, r rendered) {
@@ -241,23 +246,39 @@ func variants(t *testing.T) map[string]variant {
 			for name, pod := range r.pods(t) {
 				assert.True(t, tolerates(pod.Spec, "x"), name)
 				assert.Equal(t, "infra", pod.Spec.NodeSelector["pool"], name)
+				assert.Equal(t, "infra", pod.Labels["team"], name)
+				assert.Equal(t, "yes", pod.Annotations["note"], name)
 				assert.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.1"}, name)
 			}
 			for _, process := range []string{"webhook", "capture", "verify"} {
 				pod := r.pods(t)["nodekeep-"+process]
-				assert.Nil(t, pod.Spec.Affinity.PodAntiAffinity, process)
-				assert.Equal(t, "infra", pod.Labels["team"], process)
-				assert.Equal(t, "yes", pod.Annotations["note"], process)
+				assert.Nil(t, pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, process)
+				assert.Len(t, pod.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1, "%s: replicas stay apart", process)
 			}
+			ports := map[string]string{}
+			for name, pod := range r.pods(t) {
+				ports[name] = pod.Annotations["port"]
+			}
+			assert.Equal(t, map[string]string{"nodekeep-webhook": "own", "nodekeep-capture": "all", "nodekeep-verify": "another", "nodekeep-uninstall": "all"}, ports, "an annotation of the process wins")
+			assert.Equal(t, "x", r.pods(t)["nodekeep-capture"].Annotations["more"])
 			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--cert-names=a.example.com,10.0.0.1")
 			assert.Contains(t, r.container(t, "nodekeep-verify").Args, "--workers=1")
+		}},
+		"replicas apart in your own way": {set("pods.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+			"pods.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey=rack"), func(t *testing.T, r rendered) {
+			for _, process := range []string{"webhook", "capture"} {
+				affinity := r.pods(t)["nodekeep-"+process].Spec.Affinity
+				require.Len(t, affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1, process)
+				assert.Equal(t, "rack", affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.TopologyKey, process)
+				assert.NotNil(t, affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, "%s: off virtual Nodes", process)
+			}
 		}},
 		"large numbers": {set("capture.workers=10000000", "webhook.drainSeconds=600", "uninstall.timeoutSeconds=10000000"), func(t *testing.T, r rendered) {
 			assert.Contains(t, r.container(t, "nodekeep-capture").Args, "--workers=10000000")
 			assert.EqualValues(t, 630, *r.pods(t)["nodekeep-webhook"].Spec.TerminationGracePeriodSeconds)
 		}},
-		"flags": {set("log.format=json", "log.level=debug", "capture.extraArgs={--resync=1h30m,--retention-fraction=0}"), func(t *testing.T, r rendered) {
-			assert.Subset(t, r.container(t, "nodekeep-capture").Args, []string{"--log-format=json", "--log-level=debug", "--resync=1h30m", "--retention-fraction=0"})
+		"flags": {set("log.format=json", "log.level=debug", "capture.extraArgs={--resync=0,--retention-sweep=1h30m,--retention-fraction=0}"), func(t *testing.T, r rendered) {
+			assert.Subset(t, r.container(t, "nodekeep-capture").Args, []string{"--log-format=json", "--log-level=debug", "--resync=0", "--retention-sweep=1h30m", "--retention-fraction=0"})
 		}},
 		"labels on webhook configurations": {set("webhookConfigurations.labels.a=b", "certificates.mode=certManager"), func(t *testing.T, r rendered) {
 			injectedFrom(t, r, namespace+"/nodekeep-webhook")

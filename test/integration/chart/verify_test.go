@@ -47,7 +47,7 @@ func verification() map[string]variant {
 			assert.Equal(t, ptr.To[int32](2), get[appsv1.Deployment](t, r, "Deployment", "nodekeep-verify").Spec.Replicas)
 			assert.Equal(t, "system-cluster-critical", pod.Spec.PriorityClassName)
 			container := r.container(t, "nodekeep-verify")
-			assert.Subset(t, container.Args, []string{"--image=" + container.Image, "--checks-namespace=nodekeep-checks"})
+			assert.Subset(t, container.Args, []string{"--image=" + container.Image, "--checks-namespace=nodekeep-checks", "--image-pull-policy=IfNotPresent"})
 			for name, pod := range r.pods(t) {
 				assert.True(t, tolerates(pod.Spec, verify.Taint), "%s must run on Nodes that are not verified", name)
 			}
@@ -107,11 +107,11 @@ func verification() map[string]variant {
 			assert.True(t, tolerates(r.pods(t)["nodekeep-capture"].Spec, verify.Taint))
 			assert.Empty(t, lookups(t, r))
 		}},
-		"verification in another way": {profiles(oneProfile, "verify.image=registry.example.com/worker@sha256:0", "image.pullSecrets[0]=registry", "verify.checksNamespace=nodekeep-other",
+		"verification in another way": {profiles(oneProfile, "verify.image=registry.example.com/worker@sha256:0", "image.pullSecrets[0]=registry", "image.pullPolicy=Always", "verify.checksNamespace=nodekeep-other",
 			"verify.replicas=3", "verify.dnsService=openshift-dns/dns-default", "capture.hostNetwork=false", "namespace.create=true",
 			"guards.enabled=false", "metrics.secure=true"), func(t *testing.T, r rendered) {
 			assert.Equal(t, "restricted", get[corev1.Namespace](t, r, "Namespace", namespace).Labels["pod-security.kubernetes.io/enforce"])
-			assert.Subset(t, r.container(t, "nodekeep-verify").Args, []string{"--image=registry.example.com/worker@sha256:0", "--checks-namespace=nodekeep-other", "--metrics-secure"})
+			assert.Subset(t, r.container(t, "nodekeep-verify").Args, []string{"--image=registry.example.com/worker@sha256:0", "--checks-namespace=nodekeep-other", "--metrics-secure", "--image-pull-policy=Always"})
 			account := get[corev1.ServiceAccount](t, r, "ServiceAccount", verify.Account)
 			assert.Equal(t, "nodekeep-other", account.Namespace)
 			assert.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, account.ImagePullSecrets)

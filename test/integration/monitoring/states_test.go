@@ -402,7 +402,7 @@ func recordsAreKept(t *testing.T, n night, try func(facts)) {
 	n.stops(t, "capture")
 	n.deprived(t, "capture", "", "configmaps", "delete")
 	t.Cleanup(func() { n.CaptureArgs = nil })
-	n.CaptureArgs = []string{"--resync", "1s", "--retention-fraction", "1"}
+	n.CaptureArgs = []string{"--retention-sweep", "1s", "--retention-fraction", "1"}
 	require.NoError(t, n.StartCapture(t.Context()))
 	n.rises(t, "capture", `nodekeep_capture_records_collected_total{outcome="failed"}`)
 	try(facts{})
