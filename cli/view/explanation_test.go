@@ -327,7 +327,7 @@ func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
 		"nothing: no record":               {Reason: "no record"},
 		"the record of node old: the same": {Node: "old", Reason: "the same"},
 		"the record of node old: the same; waits for nodekeep accept record then: a, b": {Node: "old", Reason: "the same", Waits: []string{"a", "b"}},
-		"taints alone (t:NoSchedule): two records":                               {Reason: "two records", Taints: []string{"t:NoSchedule"}},
+		"taints alone (t:NoSchedule): two records":                                      {Reason: "two records", Taints: []string{"t:NoSchedule"}},
 	} {
 		assert.Equal(t, want, factsOf(Explanation{Follows: follow})["Follows"])
 	}
