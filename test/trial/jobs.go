@@ -64,7 +64,7 @@ func contains(text, sentence string) bool {
 	return strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(sentence), " "))
 }
 
-// Statements returns the nodekeep commands of a line of a shell, each as words without its flags, for [Untrue]. It is nil where the line holds another
+// Statements returns the nodekeep command of a line of a shell, as words without the program, for [Untrue]. It is nil where the line holds another
 // program, a pipe or a flag that takes a value. What is printed is then not the command's alone.
 func (s Step) Statements() []string {
 	words := strings.Fields(s.Run)
@@ -73,5 +73,5 @@ func (s Step) Statements() []string {
 	}) {
 		return nil
 	}
-	return slices.DeleteFunc(words[1:], func(word string) bool { return strings.HasPrefix(word, "-") })
+	return words[1:]
 }

@@ -31,7 +31,7 @@ func TestAStepNamesWhatIsNotAsItHasIt(t *testing.T) {
 func TestOnlyACommandAloneIsHeldToItsStatements(t *testing.T) {
 	for line, want := range map[string][]string{
 		"nodekeep show node-2 --verification":    {"show", "node-2", "--verification"},
-		"nodekeep forget node-2 --dry-run":       {"forget", "node-2"},
+		"nodekeep forget node-2 --dry-run":       {"forget", "node-2", "--dry-run"},
 		"nodekeep list -o json":                  nil,
 		"nodekeep list | wc -l":                  nil,
 		"kubectl get nodes":                      nil,

@@ -134,7 +134,7 @@ func try(t *testing.T, line string) (untrue []string) {
 	for end := time.Now().Add(follows); ; time.Sleep(time.Second) {
 		prev := read(t)
 		answer := nodekeep.Command(t, "", "", strings.Fields(line)...)
-		untrue = Untrue(Output{Command: wordsOf(line), Text: answer.Out + answer.ErrOut, Code: answer.Code}, prev, read(t))
+		untrue = Untrue(Output{Command: strings.Fields(line), Text: answer.Out + answer.ErrOut, Code: answer.Code}, prev, read(t))
 		if len(untrue) == 0 {
 			return nil
 		}
@@ -143,12 +143,6 @@ func try(t *testing.T, line string) (untrue []string) {
 			return untrue
 		}
 	}
-}
-
-// wordsOf returns the words of a command without its flags. The subject of each command is its last word.
-func wordsOf(line string) []string {
-	line = strings.TrimSuffix(line, " -o wide")
-	return slices.DeleteFunc(strings.Fields(line), func(word string) bool { return strings.HasPrefix(word, "-") })
 }
 
 func read(t *testing.T) State {

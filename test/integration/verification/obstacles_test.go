@@ -95,7 +95,7 @@ func TestADNSServiceUnderAnotherNameIsFoundByBothCommandsAndSettingItIsEnough(t 
 	uses := func(dns string) {
 		t.Helper()
 		nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "deployment", "nodekeep-verify", "--type=json", "-p",
-			`[{"op":"replace","path":"/spec/template/spec/containers/0/args/3","value":"--dns-service=`+dns+`"}]`)
+			`[{"op":"replace","path":"/spec/template/spec/containers/0/args/4","value":"--dns-service=`+dns+`"}]`)
 	}
 	uses("kube-system/" + rke2)
 	defer uses("kube-system/kube-dns")
