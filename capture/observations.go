@@ -279,7 +279,7 @@ func (s *observations) settledBy(name string, current inputs) (settled bool) {
 	return settled
 }
 
-// finish notes that a worker is through with a name, by which inputs, and whether nothing is left to do (dealt).
+// finish notes that a worker is through with a name, by which inputs, and whether nothing is left to do (done).
 func (s *observations) finish(name string, done bool, used inputs) {
 	s.update(name, func(states *nodeStates) {
 		done = done && !states.unreadable

@@ -9,7 +9,7 @@ import (
 )
 
 // A resync repairs what no event has brought. It reconciles only Nodes whose inputs have changed since there was nothing to do. With
-// 100,000 Nodes, all decisions together take seconds. Every decisionsAnew-th resync repairs what this file might not know of.
+// 100,000 Nodes, all decisions together take seconds. Every fullResyncRounds-th resync repairs what this file might not know of.
 
 // fullResyncRounds is in how many resyncs each Node is reconciled once, whatever its inputs are. At the default interval, that takes an hour.
 const fullResyncRounds = 12

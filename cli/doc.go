@@ -14,7 +14,7 @@
 //   - The exit code shows the result, see [ExitCode]; every result other than the requested one has a message on stderr.
 //   - No partial result is silent: an error after the first write names what was done and what was not.
 //   - A command that changes something reads, plans, shows the plan, asks, and carries it out. It changes exactly the state that was read, see
-//     [change]. No answer means no; --yes answers beforehand. remember does not ask, because capture does the same by itself.
+//     [change]. No answer means no; --yes answers beforehand.
 //   - A step that changes something is finished even after Ctrl-C, so that its result is known.
 //   - Lists are read page by page, however many Nodes and records there are.
 package cli

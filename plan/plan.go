@@ -77,7 +77,7 @@ func (p Plan) hasGateEdit(removed bool) bool {
 // Lift returns the edit that removes the gate.
 func Lift(gate policy.Gate) Edits { return SetTaints(Gate, true, gate.Taint()) }
 
-// Close returns the edit that adds the gate, unless it holds already.
+// Close returns the edit that adds the gate. A Node that has it already keeps it as it is.
 func Close(gate policy.Gate) Edits { return SetTaints(Gate, false, gate.Taint()) }
 
 // Keys returns the items that a plan restores or corrects, and those that rules for labels change, sorted.

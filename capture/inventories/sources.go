@@ -132,7 +132,7 @@ type inForce struct {
 	snapshot inventory.Snapshot
 }
 
-// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots of instead replace
+// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots in replaced replace
 // those that are in force. There are none if no rule uses an inventory.
 func (s *Sources) current(p policy.Policy, replaced map[string]inventory.Snapshot) (all []inForce) {
 	if !p.LabelRules().LooksAtInventory() {
