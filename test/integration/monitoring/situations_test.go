@@ -412,7 +412,7 @@ func (n night) filled(line, alert string, known facts) string {
 	case contains("--dry-run"):
 	case contains("emergency") && alert != "NodekeepEmergency":
 		line += " --dry-run"
-	case contains("emergency"), contains("accept", "rules"), contains("accept", "migration"):
+	case contains("emergency"), contains("accept"):
 		line = "echo yes | " + line
 	case words[0] == "kubectl" && (contains("delete") || contains("patch") || contains("taint")):
 		line += " --dry-run=server"
