@@ -33,7 +33,7 @@ func (o *acceptOptions) acceptMigration(ctx context.Context, c *session, argumen
 		return c.printResult("Change the policy where you keep it (values of the chart, or kubectl edit nodepolicy %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
 			doctor.PolicyName, known.From, known.To, known.From, known.To)
 	}
-	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.acceptRules(ctx, p.RulesHash(), true, nil) })
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.releaseHeld(ctx, p.RulesHash(), true, nil) })
 }
 
 // checkFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.

@@ -26,13 +26,13 @@ func (o *acceptOptions) acceptRules(ctx context.Context, c *session, hash string
 		inventoryRights = append(inventoryRights, c.ConfigMapRight(verb, inventories.InventoryName))
 	}
 	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) {
-		return c.acceptRules(ctx, hash, o.dryRun, inventoryRights)
+		return c.releaseHeld(ctx, hash, o.dryRun, inventoryRights)
 	})
 }
 
-// acceptRules plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
+// releaseHeld plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
 // remove. Set it too if the operator accepts that something does.
-func (c *session) acceptRules(ctx context.Context, hash string, migrates bool, inventoryRights []doctor.Right) (*proposal, error) {
+func (c *session) releaseHeld(ctx context.Context, hash string, migrates bool, inventoryRights []doctor.Right) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return nil, err

@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -22,6 +27,7 @@ func TestAReleaseRemovesWhatItSaysAndAddsTheTaintsThatNothingElseWouldAddLater(t
 	for name, row := range map[string]struct {
 		taints  []corev1.Taint
 		stamped bool // a webhook has registered the Node
+		forged  bool // a kubelet says so, while the guard policies are not in force
 		old     bool // the annotation names a taint of a key that the policy had
 		from    string
 		left    []string // keys of taints
@@ -33,6 +39,7 @@ func TestAReleaseRemovesWhatItSaysAndAddsTheTaintsThatNothingElseWouldAddLater(t
 		"from verification alone":                                   {taints: []corev1.Taint{gate, unverified}, stamped: true, from: waitingVerification, left: []string{string(policy.DefaultGate)}, event: true},
 		"before its registration taints came":                       {taints: []corev1.Taint{gate}, left: []string{"example.com/new"}, event: true},
 		"before its registration taints came, and the gate alone":   {taints: []corev1.Taint{gate}, from: waitingGate, left: []string{"example.com/new", verify.Taint}},
+		"a stamp of the kubelet's own, and the gate alone":          {taints: []corev1.Taint{gate}, stamped: true, forged: true, from: waitingGate, left: []string{"example.com/new", verify.Taint}},
 		"a registered Node whose taints a client removed, is gated": {taints: []corev1.Taint{gate}, stamped: true},
 		"gated, with a taint of a key that the policy had": {
 			taints: []corev1.Taint{gate, {Key: "example.com/old", Effect: corev1.TaintEffectNoSchedule}}, stamped: true, old: true, left: []string{"example.com/old"}, err: "node/a stays closed: ",
@@ -43,6 +50,10 @@ func TestAReleaseRemovesWhatItSaysAndAddsTheTaintsThatNothingElseWouldAddLater(t
 			node.Annotations = map[string]string{}
 			if row.stamped {
 				node.Annotations[policy.StampAnnotation] = "{}"
+			}
+			if row.forged {
+				fields := `{"f:metadata":{"f:annotations":{"f:` + policy.StampAnnotation + `":{}}}}`
+				node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}}
 			}
 			if row.old {
 				node.Annotations[verify.Annotation] = verify.Progress{Round: 1, Attempts: 1, Failed: 1, Profile: "all", Taint: "example.com/old"}.String()
@@ -77,4 +88,21 @@ func TestAReleaseRemovesWhatItSaysAndAddsTheTaintsThatNothingElseWouldAddLater(t
 			assert.Equal(t, row.event, verify.ParseProgress(changed.Annotations[verify.Annotation]).Last != nil)
 		})
 	}
+}
+
+func TestAReleaseThatAnotherAdmissionPolicyDeniesSaysSoAndClaimsNothing(t *testing.T) {
+	e, client, out := emergencyOn(t, withTaints("a", corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}))
+	p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
+	require.NoError(t, err)
+	e.in.Policy = p
+	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "a", errors.New("denied by another team"))
+	})
+	plan, err := (&releaseOptions{options: &options{}, from: waitingVerification}).plan(t.Context(), e.session, "a")
+	require.NoError(t, err)
+	require.ErrorContains(t, plan.apply(t.Context()), "denied by another team")
+	assert.NotContains(t, out.String(), "released")
+	events, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, events.Items)
 }
