@@ -12,8 +12,10 @@ type Settings struct {
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MinLength=1
 	Reserved []string `json:"reserved"`
-	// The taint of Nodes that break a rule.
-	Noncompliant Noncompliant `json:"noncompliant"`
+	// The taint of Nodes that break a rule of mode warn or deny, as KEY:EFFECT or KEY=VALUE:EFFECT. It is for clusters whose workloads must not
+	// start on such a Node. Without it, there is no such taint.
+	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
+	Noncompliant string `json:"noncompliant"`
 }
 
 // Key says what holds of one label.
@@ -24,9 +26,6 @@ type Key struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
-	// A sentence for readers, which reports show.
-	// +kubebuilder:validation:MaxLength=500
-	Description string `json:"description"`
 	// The label has one of these values. Without them, it may have any.
 	// +kubebuilder:validation:MaxItems=250
 	// +kubebuilder:validation:items:MaxLength=63
@@ -61,16 +60,6 @@ const (
 	Warn  Mode = "warn"  // the client gets a warning, too
 	Deny  Mode = "deny"  // the API server refuses an UPDATE
 )
-
-// Noncompliant is the taint of Nodes that break a rule of mode warn or deny.
-type Noncompliant struct {
-	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
-	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
-	Taint string `json:"taint"`
-	// How long a Node breaks a rule before it gets the taint, such as 1h. The default is 0: it gets the taint at once.
-	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
-	Delay string `json:"after"`
-}
 
 // Kind says which rule is broken.
 type Kind string

@@ -71,7 +71,6 @@ func contentDefaults() map[string]string {
 		"verify.profiles.checks.dns.servers":        "any",
 		"verify.profiles.checks.http.status":        "200",
 		"governance.keys.mode":                      "audit",
-		"governance.noncompliant.after":             "0s",
 		"inventory.interval":                        "5m",
 		"inventory.staleAfter":                      "24h",
 	}
@@ -90,7 +89,7 @@ func unordered() []string {
 
 // durations returns the names of fields that hold one: 60s says the same as 1m.
 func durations() []string {
-	return []string{"retention", "hold", "every", "timeout", "startTimeout", "backoff", "maxBackoff", "deadline", "cooldown", "after", "interval", "staleAfter"}
+	return []string{"retention", "hold", "every", "timeout", "startTimeout", "backoff", "maxBackoff", "deadline", "cooldown", "interval", "staleAfter"}
 }
 
 // identities returns the names of fields that name an entry of a list, the best first.
