@@ -54,15 +54,13 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 	require.Empty(t, errs)
 	defaults, limits := compiled.All()[0].Profile, compiled.Limits
 	for name, value := range map[string]string{
-		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour), "orPercent": strconv.Itoa(limits.OrPercent),
-		"cooldown": "`" + verify.WrittenDuration(limits.Cooldown) + "`",
+		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour),
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
 	}
 	for name, value := range map[string]string{
-		"mode": string(defaults.Mode), "taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
+		"mode": string(defaults.Mode), "backoff": defaults.Backoff, "taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | `"+value+"` |")
 	}
-	assert.Contains(t, string(text), "| `attempts.backoff`, `maxBackoff` | `"+defaults.Attempts.Backoff+"`, `"+defaults.Attempts.MaxBackoff+"` |")
 }

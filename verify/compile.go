@@ -21,8 +21,6 @@ const (
 	MaxContainers = 3 // container checks of a profile: each is a container of the worker Pod
 	maxTimeout    = 10 * time.Minute
 	maxList       = 20 // entries of a list in a profile
-	maxPerSecond  = 100
-	maxInFlight   = 2000
 	maxAttempts   = 100
 	maxEndpoints  = 10
 )
@@ -44,13 +42,13 @@ type CompiledProfile struct {
 	Hash string
 }
 
-// CompiledStart is a start that was checked.
-type CompiledStart struct{ PerSecond, InFlight int }
+// Start bounds how many worker Pods are created a second, and how many exist at one time.
+type Start struct{ PerSecond, InFlight int }
 
 // Profiles is the section verify once it was checked. The zero value selects no Node. It is not to be changed.
 type Profiles struct {
 	Label  string
-	Start  CompiledStart
+	Start  Start
 	Limits CompiledLimits
 	// Suspended is true during an emergency: no profile closes a Node, or keeps one closed. Profiles with mode report go on.
 	Suspended bool
@@ -114,7 +112,7 @@ func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 	var c compiler
 	compiled := Profiles{
 		Label: cmp.Or(settings.Label, Label),
-		Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits")),
+		Start: Start{PerSecond: 10, InFlight: 200}, Limits: c.limits(settings.Limits, path.Child("limits")),
 	}
 	c.invalid(path.Child("label"), compiled.Label, validation.IsQualifiedName(compiled.Label)...)
 	names := sets.New[string]()
@@ -234,13 +232,6 @@ func WrittenDuration(duration time.Duration) string {
 	return text
 }
 
-func (c *compiler) start(start Start, path *field.Path) CompiledStart {
-	return CompiledStart{
-		PerSecond: c.number(start.PerSecond, 10, 1, maxPerSecond, path.Child("perSecond")),
-		InFlight:  c.number(start.InFlight, 200, 1, maxInFlight, path.Child("inFlight")),
-	}
-}
-
 func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	compiled := CompiledProfile{Profile: profile}
 	selector, err := labels.Parse(profile.NodeSelector)
@@ -260,13 +251,9 @@ func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	compiled.Wait, compiled.Allocatable = c.wait(profile.Wait, path.Child("wait"))
 	compiled.Timeout = c.duration(&compiled.Profile.Timeout, "30s", time.Second, maxTimeout, path.Child("timeout"))
 	compiled.StartTimeout = c.duration(&compiled.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, path.Child("startTimeout"))
-	attempts := path.Child("attempts")
-	compiled.MaxAttempts = c.number(profile.Attempts.Max, 5, 1, maxAttempts, attempts.Child("max"))
-	compiled.Backoff = c.duration(&compiled.Attempts.Backoff, "10s", time.Second, time.Hour, attempts.Child("backoff"))
-	compiled.MaxBackoff = c.duration(&compiled.Attempts.MaxBackoff, orLonger("5m", compiled.Backoff), time.Second, 24*time.Hour, attempts.Child("maxBackoff"))
-	if compiled.MaxBackoff < compiled.Backoff {
-		c.invalid(attempts.Child("maxBackoff"), compiled.Attempts.MaxBackoff, "must not be shorter than backoff, "+compiled.Attempts.Backoff)
-	}
+	compiled.MaxAttempts = c.number(profile.Attempts, 5, 1, maxAttempts, path.Child("attempts"))
+	compiled.Backoff = c.duration(&compiled.Profile.Backoff, "10s", time.Second, time.Hour, path.Child("backoff"))
+	compiled.MaxBackoff = 30 * compiled.Backoff
 	compiled.Deadline = c.duration(&compiled.Profile.Deadline, "14m", time.Minute, 7*24*time.Hour, path.Child("deadline"))
 	compiled.OnTimeout = oneOf(c, path.Child("onTimeout"), cmp.Or(profile.OnTimeout, Keep), Keep, Release)
 	compiled.Reverify = oneOf(c, path.Child("reverify"), cmp.Or(profile.Reverify, NeverReverify), NeverReverify, OnReboot)
@@ -280,14 +267,6 @@ func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	}
 	compiled.Hash = hash(6, "%s", Task{Timeout: compiled.Profile.Timeout, Checks: compiled.Checks})
 	return compiled
-}
-
-// orLonger returns a default that is never shorter than another duration.
-func orLonger(text string, fallback time.Duration) string {
-	if duration, err := time.ParseDuration(text); err == nil && duration < fallback {
-		return WrittenDuration(fallback)
-	}
-	return text
 }
 
 // taint reads KEY:EFFECT or KEY=VALUE:EFFECT.

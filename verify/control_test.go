@@ -153,8 +153,8 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 }
 
 func TestASharedFailureIsTriedAgainAfterAMinuteAndShown(t *testing.T) {
-	for maxBackoff, want := range map[string]time.Duration{"5m": time.Minute, "30s": 30 * time.Second} {
-		profiles, node := planProfile(t, func(profile *verify.Profile) { profile.Attempts.MaxBackoff = maxBackoff }), readyNode()
+	for backoff, want := range map[string]time.Duration{"10s": time.Minute, "1s": 30 * time.Second} {
+		profiles, node := planProfile(t, func(profile *verify.Profile) { profile.Backoff = backoff }), readyNode()
 		node.Annotation = verify.Progress{
 			Attempts: 1, Shared: 7, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictShared, Reason: verify.ReasonShared, Check: "dns", Message: "no answer", Time: born},
 		}.String()
@@ -180,7 +180,7 @@ func TestTheControlOfAProfileAsksItsNetworkChecks(t *testing.T) {
 }
 
 func TestAControlPodTakesATurnFromWorkerPodsAndNeverWaits(t *testing.T) {
-	starts := verify.NewStarts(verify.CompiledStart{PerSecond: 1, InFlight: 1})
+	starts := verify.NewStarts(verify.Start{PerSecond: 1, InFlight: 1})
 	starts.Exists("p1")
 	starts.Control("control-1", born)
 	assert.Equal(t, 2, starts.InFlight())

@@ -13,7 +13,7 @@ import (
 
 // removing has a profile remove Nodes at the second failed attempt.
 func removing(profile *verify.Profile) {
-	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, new(2)
+	profile.OnFailure, profile.Attempts = verify.RemoveNode, new(2)
 }
 
 // failedOnce returns the annotation after one failed attempt, as change leaves it.
@@ -61,8 +61,8 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		now      time.Time // soon, if it is zero
 	}{
 		"all hold":                       {want: verify.DoRemove},
-		"the profile keeps Nodes":        {profile: func(p *verify.Profile) { p.Attempts.Max = new(2) }, want: verify.DoRecord},
-		"an attempt is left":             {profile: func(p *verify.Profile) { removing(p); p.Attempts.Max = new(3) }, want: verify.DoRecord},
+		"the profile keeps Nodes":        {profile: func(p *verify.Profile) { p.Attempts = new(2) }, want: verify.DoRecord},
+		"an attempt is left":             {profile: func(p *verify.Profile) { removing(p); p.Attempts = new(3) }, want: verify.DoRecord},
 		"the other was inconclusive":     {progress: func(p *verify.Progress) { p.Failed, p.Attempts = 0, 7 }, want: verify.DoRecord},
 		"this one is inconclusive":       {pod: ended(corev1.PodFailed, 137, ""), progress: func(p *verify.Progress) { p.Failed, p.Attempts = 7, 7 }, want: verify.DoRecord},
 		"it was open before":             {progress: func(p *verify.Progress) { p.Round = 1 }, want: verify.DoRecord},
@@ -182,7 +182,7 @@ func TestABrakeHoldsARemovalAndAFreshFailureIsNeededOnceItHasClosed(t *testing.T
 		"the cooldown ends":                           {seen: verify.Removals{Ledger: ledger(fn("a", created.Add(-15*time.Minute), true)), Selected: 100}, want: verify.DoRemove},
 		"the cooldown has ended since":                {seen: verify.Removals{Ledger: ledger(fn("a", created.Add(time.Second-15*time.Minute), true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, end: created.Add(time.Second)},
 		"another was removed since":                   {seen: verify.Removals{Ledger: ledger(fn("a", now, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, end: now.Add(15 * time.Minute)},
-		"the same name":                               {limits: "{cooldown: 1m}", seen: verify.Removals{Ledger: ledger(sameName)}, want: verify.DoRecord, held: verify.BrakeSameNode, end: born.Add(23 * time.Hour)},
+		"the same name":                               {seen: verify.Removals{Ledger: ledger(sameName)}, want: verify.DoRecord, held: verify.BrakeSameNode, end: born.Add(23 * time.Hour)},
 		"an entry of it that was not finished":        {seen: verify.Removals{Ledger: ledger(fn("u1", born.Add(-time.Minute), false))}, want: verify.DoRemove},
 		"an entry of it, and the cooldown":            {seen: verify.Removals{Ledger: ledger(fn("u1", born.Add(-time.Hour), false), fn("a", born, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, end: born.Add(15 * time.Minute)},
 		"it was removed by a process that was killed": {seen: verify.Removals{Ledger: ledger(fn("u1", born, true))}, want: verify.DoRecord},

@@ -24,15 +24,13 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 			return times[min(rng.IntN(len(times)), rng.IntN(len(times)))].String() // short ones more often
 		}
 		all := intstr.FromString("100%")
-		backoff := add(time.Second)
-		minimum, err := time.ParseDuration(backoff)
-		require.NoError(t, err)
 		profile := verify.Profile{
 			Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}, OnFailure: verify.RemoveNode,
-			Timeout: add(time.Second), StartTimeout: add(10 * time.Second), Attempts: verify.Attempts{Max: new(1 + rng.IntN(5)), Backoff: backoff, MaxBackoff: add(minimum)},
+			Timeout: add(time.Second), StartTimeout: add(10 * time.Second), Attempts: new(1 + rng.IntN(5)), Backoff: add(time.Second),
 		}
-		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50), OrPercent: new(100), Cooldown: "1m"}, Profiles: []verify.Profile{profile}}, nil)
+		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50)}, Profiles: []verify.Profile{profile}}, nil)
 		require.Empty(t, errs)
+		profiles.Limits.Percent, profiles.Limits.Cooldown = 100, time.Minute
 
 		m := emptyModel(rng)
 		m.leaders, m.profiles, m.inFlight = 1, [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight
@@ -57,7 +55,7 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 		})
 		require.Empty(t, m.wrong)
 		if broken == 1 { // else the pause after the removal of the first one holds the other
-			require.LessOrEqual(t, attempts, *profile.Attempts.Max+2, "seed %d: %+v", seed, profile)
+			require.LessOrEqual(t, attempts, *profile.Attempts+2, "seed %d: %+v", seed, profile)
 		}
 	}
 }

@@ -26,7 +26,7 @@ const verifying = `verify:
     taint: example.com/new:NoExecute
     wait: {allocatable: {nvidia.com/gpu: 1}, daemonSets: [kube-system/cni]}
     checks: [{name: dns, dns: {names: [a]}}]
-    attempts: {max: 2}
+    attempts: 2
     onTimeout: release
   - name: rest
     nodeSelector: "!control"
@@ -245,7 +245,7 @@ func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.
 func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 	const byDefault, o = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"
 	enforces, reports := statetest.Load(t, verifying), statetest.Load(t, reporting)
-	waits := statetest.Load(t, "verify: {profiles: [{name: warm, wait: {conditions: [{type: Warm, status: \"True\"}]}}]}\n")
+	waits := statetest.Load(t, "verify: {profiles: [{name: warm, wait: {conditions: {Warm: \"True\"}}}]}\n")
 	gpu := map[string]string{"gpu": "yes"}
 	rest, _ := enforces.Verify().Match(nil)
 	stuck := verify.Progress{Attempts: 5, Failed: 5, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Time: noon.Add(-time.Second)}}
@@ -380,7 +380,7 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 		"the worker Pod of before":             {tried(2, time.Second), worker(corev1.ContainerState{}), "api", "in 19s"},
 		"after the first attempt":              {tried(1, time.Second), nil, "api", "in 9s"},
 		"the pause doubles":                    {tried(2, time.Second), nil, "api", "in 19s"},
-		"a stuck Node: maxBackoff":             {tried(5, time.Second), nil, "api", "in 4m59s"},
+		"a stuck Node":                         {tried(5, time.Second), nil, "api", "in 2m39s"},
 		"the pause is over":                    {tried(5, time.Hour), nil, "api", "due"},
 		"the next attempt is on":               {tried(2, time.Hour), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), "api", "-"},
 		"an open Node that passed":             {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},

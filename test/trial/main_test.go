@@ -16,13 +16,13 @@ kind: NodePolicy
 metadata: {name: default}
 spec:
   verify:
-    start: {perSecond: 50}
     profiles:
     - name: workers
       nodeSelector: pool=workers
       checks:
       - {name: api, api: {}}
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
 `
 
 func TestMain(m *testing.M) {

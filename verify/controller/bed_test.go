@@ -118,12 +118,13 @@ func (b *bed) use(change func(*verify.Profile)) {
 	b.t.Helper()
 	profile := verify.Profile{
 		Name: "all", NodeSelector: "pool!=none", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
-		Attempts: verify.Attempts{Max: new(2), Backoff: "1s", MaxBackoff: "1s"},
+		Attempts: new(2), Backoff: "1s",
 	}
 	if change != nil {
 		change(&profile)
 	}
-	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}, Start: verify.Start{PerSecond: new(50)}}, nil)
+	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}}, nil)
+	profiles.Start.PerSecond = 50
 	require.Empty(b.t, errs)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -284,13 +284,13 @@ func labelIsMissing(t *testing.T, n night, try func(facts)) {
 // checking returns a policy that verifies Nodes, and removes those that fail once.
 func checking(stopAbove string) string {
 	return policytest.Manifest(`verify:
-  start: {perSecond: 50}
   limits: {stopAbove: ` + stopAbove + `}
   profiles:
   - name: gpu
     nodeSelector: pool=gpu
     checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-    attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
+    attempts: 1
+    backoff: 1s
     deadline: 1m
     onFailure: node
 `)

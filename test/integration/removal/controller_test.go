@@ -28,8 +28,7 @@ kind: NodePolicy
 metadata: {name: default}
 spec:
   verify:
-    start: {perSecond: 50}
-    limits: {stopAbove: 100%%, cooldown: 1h}
+    limits: {stopAbove: 100%%}
     profiles:
 %s`
 
@@ -40,7 +39,8 @@ func profileOf(name string, kind verify.RemovalKind, startTimeout string) string
 	return fmt.Sprintf(`    - name: %s
       nodeSelector: onfailure=%s
       checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-      attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
+      attempts: 1
+      backoff: 1s
       startTimeout: %s
       onFailure: %s
 `, strings.ToLower(name), name, startTimeout, kind)
@@ -373,7 +373,7 @@ func TestTwoControllersThatAreKilledAgainAndAgainRemoveNoMoreThanTheBudget(t *te
 		return len(left) < 4
 	}, settles, 100*time.Millisecond)
 	require.NoError(t, second.Process.Stop())
-	assert.Len(t, remaining(), 3, "the cooldown is an hour")
+	assert.Len(t, remaining(), 3, "the cooldown is 15 minutes")
 	assert.Len(t, ledger(t).Removals, 1)
 }
 

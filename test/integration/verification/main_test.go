@@ -18,52 +18,58 @@ kind: NodePolicy
 metadata: {name: default}
 spec:
   verify:
-    start: {perSecond: 50}
     profiles:
     - name: pool
       nodeSelector: pool=checked
       checks:
       - {name: dns, dns: {names: [kubernetes.default.svc]}}
       - {name: api, api: {}}
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
     - name: reboots
       nodeSelector: pool=reboots
       checks:
       - {name: api, api: {}}
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
       reverify: onReboot
     - name: shared
       nodeSelector: pool=shared
       checks:
       - {name: dns, dns: {names: [kubernetes.default.svc]}}
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
     - name: kubelets
       nodeSelector: pool=kubelets
       checks:
       - {name: api, api: {}}
       - {name: kubelet, kubelet: {}}
       timeout: 2s
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
     - name: tried
       nodeSelector: pool=tried
       checks: [{name: dns, timeout: 29s, dns: {names: [kubernetes.default.svc]}}]
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
     - name: waits
       nodeSelector: pool=waits
-      wait: {conditions: [{type: example.com/Warm, status: "True"}]}
+      wait: {conditions: {example.com/Warm: "True"}}
     - name: runtime
       nodeSelector: pool=runtime
-      checks: [{name: smi, container: {image: none, env: [{name: DEVICES, value: "8"}], runtimeClassName: late-class}}]
+      checks: [{name: smi, container: {image: none, env: {DEVICES: "8"}, runtimeClassName: late-class}}]
     - name: reports
       nodeSelector: pool=reports
       mode: report
       every: 1h
       checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      attempts: 2
+      backoff: 1s
     - name: patient
       nodeSelector: pool=patient
       checks: [{name: api, api: {}}]
-      attempts: {max: 2, backoff: 1s, maxBackoff: 10m}
+      attempts: 2
+      backoff: 1s
     - name: agents
       nodeSelector: pool=agents
       wait: {daemonSets: [agents/*]}
