@@ -99,8 +99,8 @@ func TestTheAPIServerTakesEveryFieldOfAPolicy(t *testing.T) {
 		"empty sections": "labels: {}\ntaints: {}\nannotations: {}\nmachine: {}\nverify: {}\ngovernance: {}\ninventory: []",
 		"for ever":       "retention: 0",
 		"a full one": `labels: {keep: ["*"], ignore: [a], defer: [b], ignoreManagers: ["k3s*"], onConflict: restoreStored, protected: inline,
-    rules: [{name: a, when: {names: ["a*"], nameRegex: "^a", capacity: {memory: ">=64Gi"}, allocatable: {cpu: "<8"}, node: {arch: arm64, os: linux, kernel: ">=6.1", runtime: "*", kubelet: ">=1.35"},
-      providerID: "aws*", labels: "a=b", devices: {driver: gpu.example.com, attribute: model, glob: "*", min: 2}, inventory: {cmdb.rack: "*"}, features: {cpu.cpuid.AVX: "*", Resize: "true"}, any: [{labels: "c in (d)"}]},
+    rules: [{name: a, when: {names: ["^a"], capacity: {memory: ">=64Gi"}, kernel: ">=6.1", kubelet: ">=1.35",
+      providerID: "aws*", labels: "a=b", devices: {driver: gpu.example.com, attributes: {model: "*"}, min: 2}, inventory: {cmdb.rack: "*"}, features: {cpu.cpuid.AVX: "*", Resize: "true"}, any: [{labels: "c in (d)"}]},
       set: {a: "{name.x}{labels.z}{devices.model}"}, values: {B 1: b}, hold: 15m, precedence: rule, mode: audit, trust: kubelet}, {name: b, ensureAbsent: [c, "d:NoSchedule"]}],
     migrations: [{from: a, to: example.com/b, phase: both, trust: kubelet}]}
 taints: {keep: [], ignore: [a], register: [{taint: "a=b:NoExecute", nodeSelector: "a!=b"}], rules: [{selector: a, taint: "a={value}:PreferNoSchedule"}]}

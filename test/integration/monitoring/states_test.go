@@ -483,7 +483,7 @@ func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
 }
 
 func devicesAreUnknown(t *testing.T, n night, try func(facts)) {
-	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}, set: {gpu: h100}}`))
+	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attributes: {productName: "*H100*"}}}, set: {gpu: h100}}`))
 	n.Register(t, "with-devices")
 	n.await(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`, isPositive)
 	try(facts{})

@@ -56,7 +56,7 @@ var wrong = map[string]struct{ sections, path string }{
 	// What the webhook refuses.
 	"a pattern that matches no key":          {"labels: {keep: [a b]}", "spec.labels.keep[0]"},
 	"a retention that forgets restarts":      {"retention: 1m", "spec.retention"},
-	"an expression that is none":             {"labels: {rules: [{name: a, when: {nameRegex: \"^(db-\"}, set: {a: b}}]}", "spec.labels.rules[0].when.nameRegex"},
+	"an expression that is none":             {"labels: {rules: [{name: a, when: {names: [\"^(db-\"]}, set: {a: b}}]}", "spec.labels.rules[0].when.names[0]"},
 	"a comparison with what is no quantity":  {"labels: {rules: [{name: a, when: {capacity: {memory: \">=64GB\"}}, set: {a: b}}]}", "spec.labels.rules[0].when.capacity[memory]"},
 	"a resource that is misspelt":            {"labels: {rules: [{name: a, when: {capacity: {memmory: \"<1Gi\"}}, set: {a: b}}]}", "spec.labels.rules[0].when.capacity[memmory]"},
 	"a misspelt resource in a value":         {"labels: {rules: [{name: a, set: {a: \"{capacity.memmory}\"}}]}", "spec.labels.rules[0].set[a]"},
