@@ -74,7 +74,7 @@ func contentDefaults() map[string]string {
 // is part of [Policy.RulesHash], and of checks it is part of their hash.
 func unordered() []string {
 	return []string{
-		"labels.keep", "labels.ignore", "labels.defer", "labels.ignoreManagers", "labels.operators", "taints.keep", "taints.ignore", "annotations.keep",
+		"labels.keep", "labels.ignore", "labels.defer", "labels.ignoreManagers", "labels.operators", "taints.keep", "taints.ignore", "annotations",
 		"verify.profiles.wait.daemonSets",
 		"governance.keys", "governance.keys.values", "governance.keys.requires", "governance.keys.owners", "governance.reserved",
 		"inventory", "inventory.attributes",

@@ -26,8 +26,10 @@ type Spec struct {
 	Labels Labels `json:"labels"`
 	// Which taints are kept, and which ones are added.
 	Taints Taints `json:"taints"`
-	// Which annotations are kept.
-	Annotations KeptAnnotations `json:"annotations"`
+	// Which annotations are kept: keys, or patterns that name a domain, such as "metal3.io/BareMetalHost" and "*.example.com/*". It is for
+	// annotations that operators set. Without one, none is kept.
+	// +kubebuilder:validation:items:MinLength=1
+	Annotations []string `json:"annotations"`
 	// What becomes of a cordon (spec.unschedulable) when a Node registers: ignore (the default) or keep.
 	Cordon OnCordon `json:"cordon"`
 	// What happens where another machine has the name of a Node, or a machine has another name.
@@ -114,13 +116,6 @@ type TaintRule struct {
 	// +required
 	// +kubebuilder:validation:Pattern=`^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$`
 	Taint string `json:"taint"`
-}
-
-// KeptAnnotations is the section annotations.
-type KeptAnnotations struct {
-	// Keys, or patterns that name a domain, such as "metal3.io/BareMetalHost" and "*.example.com/*". Without one, none is kept.
-	// +kubebuilder:validation:items:MinLength=1
-	Keep []string `json:"keep"`
 }
 
 // Machine is the section machine.

@@ -20,8 +20,7 @@ const annotationsPolicy = `apiVersion: nodekeep.dev/v1alpha1
 kind: NodePolicy
 metadata: {name: default}
 spec:
-  annotations:
-    keep: ["metal3.io/BareMetalHost", "*.example.com/*"]
+  annotations: ["metal3.io/BareMetalHost", "*.example.com/*"]
 `
 
 // annotate does what `kubectl annotate` does, as an admin; nil removes an annotation.

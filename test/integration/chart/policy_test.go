@@ -104,7 +104,7 @@ func TestTheAPIServerTakesEveryFieldOfAPolicy(t *testing.T) {
       set: {a: "{name.x}{labels.z}{devices.model}"}, values: {B 1: b}, hold: 15m, precedence: rule, mode: audit, trust: kubelet}, {name: b, ensureAbsent: [c, "d:NoSchedule"]}],
     migrations: [{from: a, to: example.com/b, phase: both, trust: kubelet}]}
 taints: {keep: [], ignore: [a], register: [{taint: "a=b:NoExecute", nodeSelector: "a!=b"}], rules: [{selector: a, taint: "a={value}:PreferNoSchedule"}]}
-annotations: {keep: [metal3.io/BareMetalHost]}
+annotations: [metal3.io/BareMetalHost]
 cordon: keep
 machine: {onMismatch: quarantine, follow: true}
 retention: 1h30m
