@@ -32,10 +32,12 @@ type Rule struct {
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Hold string `json:"hold"`
 	// Whose value counts where an operator has set the label, too: operator (the default) or rule.
+	// rule is for labels that scripts set wrongly.
 	Precedence Precedence `json:"precedence"`
 	// Whether the rule sets labels: enforce (the default) or audit, which only reports.
+	// audit is for a rule that is not trusted yet.
 	Mode Mode `json:"mode"`
-	// Whose word the rule may take for a label that no kubelet may set: kubelet, or nobody's.
+	// Whose word the rule may take for a label that no kubelet may set: kubelet, or nobody's. It is for clusters that trust their kubelets.
 	Trust Trust `json:"trust"`
 }
 

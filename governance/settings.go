@@ -33,11 +33,11 @@ type Key struct {
 	// An expression (RE2) that the whole value must match.
 	// +kubebuilder:validation:MaxLength=256
 	Pattern string `json:"pattern"`
-	// Every Node has the label.
+	// Every Node has the label. It is for labels by which costs or workloads are assigned.
 	Required bool `json:"required"`
-	// Once set, the label is neither changed nor removed.
+	// Once set, the label is neither changed nor removed, such as that of a rack.
 	Immutable bool `json:"immutable"`
-	// Keys that a Node with this label has, too.
+	// Keys that a Node with this label has, too, such as the model of a GPU besides their number.
 	// +kubebuilder:validation:MaxItems=20
 	Requires []string `json:"requires"`
 	// Who may change the label: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME. A * at the end stands for any characters. Without

@@ -24,6 +24,7 @@ const EventReleased = "VerificationReleased"
 // Settings are the section verify of the policy.
 type Settings struct {
 	// The label that a verified Node gets, with the value "true"; nodekeep.dev/verified by default. It is never recorded or restored.
+	// A key under node-restriction.kubernetes.io is for workloads that select by it, since no kubelet may set that.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`
 	Label string `json:"label"`
@@ -56,10 +57,12 @@ type Profile struct {
 	// What is asked of the Node. Without checks, the Node opens when what wait names holds.
 	// +kubebuilder:validation:MaxItems=20
 	Checks []Check `json:"checks"`
-	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default.
+	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default. Longer is
+	// for a container that tests the hardware.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Timeout string `json:"timeout"`
-	// The longest time from the creation of the worker Pod to the start of its container; 2m by default.
+	// The longest time from the creation of the worker Pod to the start of its container; 2m by default. Longer is for large
+	// images.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	StartTimeout string `json:"startTimeout"`
 	// How many attempts there are before the Node counts as stuck; 5 by default. It is tried on. More suit checks that fail now and then.
@@ -69,12 +72,15 @@ type Profile struct {
 	// The pause after the first attempt; 10s by default. It doubles with each attempt, up to 30 times as long. A longer one is for checks that cost much.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Backoff string `json:"backoff"`
-	// When the Node should be verified, from its creation on; 14m by default.
+	// When the Node should be verified, from its creation on; 14m by default. Longer is for machines that take
+	// longer to install their drivers.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Deadline string `json:"deadline"`
-	// What happens at the deadline: keep (the default) or release.
+	// What happens at the deadline: keep (the default) or release, where a Node too few is worse than one
+	// that was not checked.
 	OnTimeout OnTimeout `json:"onTimeout"`
-	// When a Node that was open is checked again: never (the default) or onReboot.
+	// When a Node that was open is checked again: never (the default) or onReboot, for faults that a
+	// reboot brings, such as those of drivers.
 	Reverify Reverify `json:"reverify"`
 	// What is removed when that many attempts have failed: keep (nothing, the default), nodeClaim, machine or node.
 	OnFailure RemovalKind `json:"onFailure"`
