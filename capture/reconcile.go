@@ -183,7 +183,7 @@ func (a *attempt) decide() Action {
 		Policy: p.Holding(a.holds(p)), Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Now: now,
 		Devices: a.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: a.inventories.FactsFunc(p, nil),
 	}
-	var refused time.Duration // how long what is refused waits
+	var refused, due time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance
 	in.Refused, refused = a.refusals.Waiting(a.node.UID, now)
 	switch a.event {
 	case Absent:
@@ -204,9 +204,9 @@ func (a *attempt) decide() Action {
 		in.Ambiguous = len(former.candidates) > 0
 	}
 	violations := plan.Violations(a.entry.Record, a.node, in)
-	a.compliance.Observe(a.node.Name, violations)
+	in.Overdue, due = a.compliance.Overdue(a.node.Name, a.node.UID, violations, now)
 	next := Decide(a.entry, a.hasRecord, a.node, a.event, in)
-	next.Requeue = soonest(next.Requeue, refused)
+	next.Requeue = soonest(next.Requeue, refused, due)
 	if a.leading.Load() {
 		a.reportDecision(a.node, next, former.candidates, violations)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/guard"
@@ -25,7 +26,7 @@ const everyInput = `labels:
   - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attributes: {productName: "*RTX*"}}}, set: {gpu: rtx}}
   - {name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "yes"}}
 inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
-governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: "example.com/noncompliant:PreferNoSchedule"}
+governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}
 `
 
 // notItsTurn returns a resync in which n1 is reconciled only if an input has changed.
@@ -79,7 +80,8 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 			r.features.set("n1", []any{observe.NodeFeatureOf(avxOf("n1"), classify.Features{"cpu.cpuid.AVX512F"})})
 		},
 		"Inventory":   func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
-		"Now":         nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
+		"Overdue":     nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
+		"Now":         nil, // the same
 		"Predecessor": nil, // as for Ambiguous
 		"Ambiguous":   nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
 		"Trace":       nil, // what explain asks for decides nothing
@@ -162,6 +164,10 @@ func TestANodeForWhichSomethingIsDueLaterIsNotSkipped(t *testing.T) {
 		"one that a rule of mode audit looks at": {
 			"labels: {rules: [{name: gpu, mode: audit, when: {capacity: {nvidia.com/gpu: '<1'}}, set: {gpu: 'no'}}]}",
 			func(w *cluster) { w.edit(gpus("0", time.Second)) },
+		},
+		"labels that break a rule of governance": {
+			`governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}`,
+			func(w *cluster) { w.edit(func(n *corev1.Node) { delete(n.Labels, "team") }) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

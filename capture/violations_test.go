@@ -25,7 +25,7 @@ labels: {rules: [
 ]}
 governance:
   keys: [{key: gpu, required: true, mode: deny}, {key: pool, requires: [model], mode: deny}, {key: tier, values: [gold], required: true, mode: deny}]
-  noncompliant: "example.com/noncompliant:NoExecute"
+  noncompliant: {taint: "example.com/noncompliant:NoExecute"}
 `
 
 func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAValueOfFactsThatGovernanceForbidsIsReportedAndMarksTheNode(t *testing.
 labels: {rules: [{name: tier, set: {tier: "{labels.class}"}}]}
 governance:
   keys: [{key: tier, values: [gold], mode: deny}]
-  noncompliant: "example.com/noncompliant:NoExecute"
+  noncompliant: {taint: "example.com/noncompliant:NoExecute"}
 `
 	w := newCluster(t, byFact, node("a", "10", labels{"class": "iron"}, owned("kubectl-label", "class")))
 	r := w.leader()

@@ -1,9 +1,11 @@
 package governance
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,14 +25,19 @@ const (
 	maxRequires = 20
 	maxPattern  = 256
 	maxOwner    = 253
+	maxAfter    = 7 * 24 * time.Hour
 )
+
+// defaultAfter is in force where the policy has no noncompliant.after. A Node that breaks a rule gets the taint at once.
+const defaultAfter = "0"
 
 // Rules is the section governance once it was checked. The zero value governs nothing. It is not to be changed, and safe for concurrent use.
 type Rules struct {
 	keys     []compiledKey
 	index    map[string]int // of keys
 	taint    corev1.Taint   // no key: none
-	settings Settings       // with defaults
+	delay    time.Duration
+	settings Settings // with defaults
 }
 
 type compiledKey struct {
@@ -45,8 +52,11 @@ func (r Rules) Empty() bool { return len(r.keys)+len(r.settings.Reserved) == 0 }
 // Settings returns the checked settings, with defaults. They are not to be changed.
 func (r Rules) Settings() Settings { return r.settings }
 
-// Noncompliant returns the taint of Nodes that break a rule; ok is false if there is no such taint.
-func (r Rules) Noncompliant() (taint corev1.Taint, ok bool) { return r.taint, r.taint.Key != "" }
+// Noncompliant returns the taint of Nodes that break a rule, and how long they break it before getting it. If there is no such taint, ok
+// is false.
+func (r Rules) Noncompliant() (taint corev1.Taint, delay time.Duration, ok bool) {
+	return r.taint, r.delay, r.taint.Key != ""
+}
 
 // Compile checks the section governance. It returns all errors at once; with an error the Rules are the zero value. Which keys belong to
 // other components is checked by package policy.
@@ -70,7 +80,8 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 		rules.keys = append(rules.keys, c.key(*key, fieldPath))
 	}
 	c.reserved(settings.Reserved, path.Child("reserved"))
-	rules.taint = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
+	rules.taint, rules.delay = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
+	rules.settings.Noncompliant.Delay = cmp.Or(settings.Noncompliant.Delay, defaultAfter)
 	if len(c.errs) > 0 {
 		return Rules{}, c.errs
 	}
@@ -226,23 +237,30 @@ func (c *compiler) reserved(globs []string, path *field.Path) {
 	}
 }
 
-func (c *compiler) noncompliant(text string, path *field.Path) (taint corev1.Taint) {
-	if text == "" {
-		return corev1.Taint{}
+func (c *compiler) noncompliant(settings Noncompliant, path *field.Path) (taint corev1.Taint, delay time.Duration) {
+	delay, err := time.ParseDuration(cmp.Or(settings.Delay, defaultAfter))
+	if err != nil || delay < 0 || delay > maxAfter {
+		c.invalid(path.Child("after"), settings.Delay, "must be a duration in h, m and s, such as 10m, up to 168h")
 	}
-	name := text
+	if settings.Taint == "" {
+		if settings.Delay != "" {
+			c.errs = append(c.errs, field.Required(path.Child("taint"), "after says when Nodes get it"))
+		}
+		return corev1.Taint{}, 0
+	}
+	name := settings.Taint
 	if colon := strings.LastIndex(name, ":"); colon >= 0 {
 		name, taint.Effect = name[:colon], corev1.TaintEffect(name[colon+1:])
 	}
 	taint.Key, taint.Value, _ = strings.Cut(name, "=")
 	for _, wrong := range validation.IsQualifiedName(taint.Key) {
-		c.invalid(path, text, "key "+wrong)
+		c.invalid(path.Child("taint"), settings.Taint, "key "+wrong)
 	}
 	for _, wrong := range validation.IsValidLabelValue(taint.Value) {
-		c.invalid(path, text, "value "+wrong)
+		c.invalid(path.Child("taint"), settings.Taint, "value "+wrong)
 	}
 	if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
-		c.invalid(path, text, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
+		c.invalid(path.Child("taint"), settings.Taint, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
 	}
-	return taint
+	return taint, delay
 }

@@ -23,7 +23,7 @@ func example() Settings {
 			{Key: "a.example.com/known", Mode: Deny},
 		},
 		Reserved:     []string{"*.example.com/*"},
-		Noncompliant: "example.com/noncompliant:PreferNoSchedule",
+		Noncompliant: Noncompliant{Taint: "example.com/noncompliant:PreferNoSchedule", Delay: "10m"},
 	}
 }
 
@@ -65,6 +65,15 @@ func TestLabelsOfANodeShowWhatIsWrongWithThem(t *testing.T) {
 	}, rules.Countable())
 }
 
+func TestWithoutAfterANodeThatBreaksARuleGetsTheTaintAtOnce(t *testing.T) {
+	rules := compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule"}})
+	_, delay, ok := rules.Noncompliant()
+	assert.True(t, ok)
+	assert.Zero(t, delay)
+	assert.Equal(t, "0", rules.Settings().Noncompliant.Delay, "the settings show the default")
+	assert.Equal(t, rules, compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule", Delay: "0"}}))
+}
+
 func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 	long := strings.Repeat("v", 64)
 	_, errs := Compile(Settings{
@@ -80,7 +89,7 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 			{Key: "owned", Owners: []string{"ann", "user:", "robot:x", "serviceaccount:x", "serviceaccount:X/y", "user:a\nb", "user:\xff"}},
 		},
 		Reserved:     []string{"", "a b", "a/b/c", "x.com/*", "x.com/*"},
-		Noncompliant: "a b=ü:Never",
+		Noncompliant: Noncompliant{Taint: "a b=ü:Never", Delay: "soon"},
 	}, field.NewPath("governance"))
 	var fields []string
 	for _, err := range errs {
@@ -93,10 +102,12 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 		"governance.keys[9].owners[0]", "governance.keys[9].owners[1]", "governance.keys[9].owners[2]", "governance.keys[9].owners[3]", "governance.keys[9].owners[4]",
 		"governance.keys[9].owners[5]", "governance.keys[9].owners[6]",
 		"governance.reserved[0]", "governance.reserved[1]", "governance.reserved[2]", "governance.reserved[4]",
-		"governance.noncompliant",
+		"governance.noncompliant.taint", "governance.noncompliant.after",
 	} {
 		assert.Contains(t, fields, want)
 	}
+	_, errs = Compile(Settings{Noncompliant: Noncompliant{Delay: "1m"}}, field.NewPath("governance"))
+	assert.Len(t, errs, 1, "a delay without a taint")
 	_, errs = Compile(Settings{Keys: make([]Key, maxKeys+1)}, field.NewPath("governance"))
 	assert.Len(t, errs, 1)
 }

@@ -12,10 +12,8 @@ type Settings struct {
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MinLength=1
 	Reserved []string `json:"reserved"`
-	// The taint of Nodes that break a rule of mode warn or deny, as KEY:EFFECT or KEY=VALUE:EFFECT. It is for clusters whose workloads must not
-	// start on such a Node. Without it, there is no such taint.
-	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
-	Noncompliant string `json:"noncompliant"`
+	// The taint of Nodes that break a rule of mode warn or deny. It is for clusters whose workloads must not start on such a Node.
+	Noncompliant Noncompliant `json:"noncompliant"`
 }
 
 // Key says what holds of one label.
@@ -60,6 +58,16 @@ const (
 	Warn  Mode = "warn"  // the client gets a warning, too
 	Deny  Mode = "deny"  // the API server refuses an UPDATE
 )
+
+// Noncompliant is the taint of Nodes that break a rule of mode warn or deny.
+type Noncompliant struct {
+	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
+	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
+	Taint string `json:"taint"`
+	// How long a Node breaks a rule before it gets the taint, such as 1h, in which people can mend a slip. The default is 0: it gets the taint at once.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Delay string `json:"after"`
+}
 
 // Kind says which rule is broken.
 type Kind string

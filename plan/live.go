@@ -32,8 +32,10 @@ type Circumstances struct {
 	Inventory func(*observe.Node) map[string]map[string]string
 	// CreateFacts are the facts of a Node in its CREATE; nil: those that the Node itself has.
 	CreateFacts *classify.Facts
-	Refused     map[string]bool // keys that the API server has refused on this very object, and that wait
-	Now         time.Time
+	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
+	Overdue bool
+	Refused map[string]bool // keys that the API server has refused on this very object, and that wait
+	Now     time.Time
 	// Trace receives the result of each rule for labels, with the reasons; nil: not needed.
 	Trace *[]classify.Step
 }
@@ -132,17 +134,19 @@ func compareTaints(taints, derived, want []corev1.Taint) (add, remove, foreign [
 
 // noncompliant reports whether the Node should have the taint of Nodes that break a rule of governance. The parameter items is what the
 // Node has after the change. A Node that this very change corrects does not get the taint. A Node that has the taint keeps it while it
-// breaks a rule.
+// breaks a rule. A capture that has just started does not know since when.
 func noncompliant(node *observe.Node, items map[string]string, rules classify.Result, derived []corev1.Taint, in Circumstances) bool {
-	taint, wanted := in.Policy.Governance().Noncompliant()
+	taint, _, wanted := in.Policy.Governance().Noncompliant()
 	breaks := func(items map[string]string) bool {
 		return governance.Breaks(governance.Known(in.Policy.Governance().Violations(labelsOf(items)), rules.Blocked))
 	}
 	switch {
-	case !wanted || !breaks(node.Items):
+	case !wanted:
 		return false
+	case slices.Contains(derived, taint):
+		return breaks(node.Items)
 	default:
-		return slices.Contains(derived, taint) || breaks(items)
+		return in.Overdue && breaks(node.Items) && breaks(items)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestWhatIsContentAndWhatIsNot(t *testing.T) {
 		equal         bool
 	}{
 		"governance of another key":                     {"governance: {keys: [{key: a, mode: deny}]}", "governance: {keys: [{key: b, mode: deny}]}", false},
-		"a default that is written out":                 {"governance: {keys: [{key: a, mode: audit, required: false}], noncompliant: 't:NoSchedule'}", "governance: {keys: [{key: a}], noncompliant: 't:NoSchedule'}", true},
+		"a default that is written out":                 {"governance: {keys: [{key: a, mode: audit, required: false}], noncompliant: {taint: 't:NoSchedule', after: 0s}}", "governance: {keys: [{key: a}], noncompliant: {taint: 't:NoSchedule'}}", true},
 		"the order of governance":                       {"governance: {keys: [{key: a, values: [x, w]}, {key: b}]}", "governance: {keys: [{key: b}, {key: a, values: [w, x]}]}", true},
 		"the order of patterns":                         {"labels: {ignore: [a, b]}", "labels: {ignore: [b, a]}", true},
 		"a pattern twice":                               {"labels: {ignore: [a, a]}", "labels: {ignore: [a]}", false},
@@ -90,12 +90,12 @@ func TestTheDefaultsOfTheContentAreThoseOfThePolicy(t *testing.T) {
 	const (
 		minimum = `
 labels: {rules: [{name: r, when: {devices: {driver: d}, any: [{devices: {driver: d}}]}, set: {a: x}}]}
-governance: {keys: [{key: a}], noncompliant: 't:NoSchedule'}
+governance: {keys: [{key: a}], noncompliant: {taint: 't:NoSchedule'}}
 inventory: [{name: i, configMap: c, attributes: [x]}]
 verify: {profiles: [{name: p, nodeSelector: x, wait: {conditions: {Ready: "True"}}, checks: [{name: d, dns: {names: [a.example]}}, {name: h, http: {url: "https://a.example"}}]}, {name: q, mode: report, checks: [{name: c, api: {}}]}]}`
 		full = `
 labels: {rules: [{name: r, hold: 0s, precedence: operator, mode: enforce, when: {devices: {driver: d, min: 1}, any: [{devices: {driver: d, min: 1}}]}, set: {a: x}}]}
-governance: {keys: [{key: a, mode: audit}], noncompliant: 't:NoSchedule'}
+governance: {keys: [{key: a, mode: audit}], noncompliant: {taint: 't:NoSchedule', after: 0s}}
 inventory: [{name: i, configMap: c, attributes: [x], interval: 5m, staleAfter: 24h}]
 verify:
   label: nodekeep.dev/verified
@@ -107,8 +107,7 @@ verify:
     taint: nodekeep.dev/unverified:NoSchedule
     timeout: 30s
     startTimeout: 2m
-    attempts: 5
-    backoff: 10s
+    attempts: {max: 5, backoff: 10s, maxBackoff: 5m}
     deadline: 14m
     onTimeout: keep
     reverify: never
@@ -127,9 +126,9 @@ verify:
 	}
 	assert.Equal(t, []any{item.Verify().Label, item.Verify().Start, item.Verify().Limits, item.Inventory()}, []any{o.Verify().Label, o.Verify().Start, o.Verify().Limits, o.Inventory()})
 	assert.Equal(t, item.labelRules, o.labelRules)
-	taint, ok := item.Governance().Noncompliant()
-	taintOther, okOther := o.Governance().Noncompliant()
-	assert.Equal(t, []any{taint, ok, item.Governance().Settings().Keys}, []any{taintOther, okOther, o.Governance().Settings().Keys})
+	taint, delay, ok := item.Governance().Noncompliant()
+	taintOther, afterOther, okOther := o.Governance().Noncompliant()
+	assert.Equal(t, []any{taint, delay, ok, item.Governance().Settings().Keys}, []any{taintOther, afterOther, okOther, o.Governance().Settings().Keys})
 
 	var content map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(full), &content))

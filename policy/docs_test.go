@@ -59,8 +59,9 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
 	}
 	for name, value := range map[string]string{
-		"mode": string(defaults.Mode), "backoff": defaults.Backoff, "taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
+		"mode": string(defaults.Mode), "taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | `"+value+"` |")
 	}
+	assert.Contains(t, string(text), "| `attempts.backoff`, `maxBackoff` | `"+defaults.Attempts.Backoff+"`, `"+defaults.Attempts.MaxBackoff+"` |")
 }

@@ -38,8 +38,8 @@ func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, 
 			}
 		}
 	}
-	if problem := p.forbidsNoncompliantTaint(parseTaint(settings.Noncompliant)); problem != "" {
-		errs = append(errs, field.Forbidden(path.Child("noncompliant"), problem))
+	if problem := p.forbidsNoncompliantTaint(parseTaint(settings.Noncompliant.Taint)); problem != "" {
+		errs = append(errs, field.Forbidden(path.Child("noncompliant", "taint"), problem))
 	}
 	if len(errs) == 0 {
 		p.governance = compiled
@@ -119,7 +119,7 @@ func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 
 // noncompliantRule returns the taint of Nodes that break a rule of governance, as a taint rule. It is empty if there is no such taint.
 func (p Policy) noncompliantRule() []taintRule {
-	taint, ok := p.governance.Noncompliant()
+	taint, _, ok := p.governance.Noncompliant()
 	if !ok {
 		return nil
 	}

@@ -20,7 +20,7 @@ spec:
     - {key: hardware.tier, values: [dual-gpu, standard], required: true, mode: warn}
     - {key: rack, pattern: '^r[0-9]{1,3}$', immutable: true, mode: deny}
     reserved: ["*.example.com/*"]
-    noncompliant: "example.com/noncompliant:PreferNoSchedule"
+    noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}
 `
 
 func TestTheSectionGovernanceIsRead(t *testing.T) {
@@ -28,9 +28,10 @@ func TestTheSectionGovernanceIsRead(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, p.Governance().Violations(nil), 1)
 	assert.True(t, Default().Governance().Empty())
-	taint, ok := p.Governance().Noncompliant()
+	taint, delay, ok := p.Governance().Noncompliant()
 	assert.True(t, ok)
 	assert.Equal(t, "example.com/noncompliant:PreferNoSchedule", taint.ToString())
+	assert.Equal(t, "10m0s", delay.String())
 	assert.True(t, p.RulesMake(taint))
 	assert.True(t, Default().WithPredecessor(p).RulesMake(taint), "another process may still add it")
 	assert.False(t, Default().RulesMake(taint))
@@ -46,11 +47,11 @@ func TestGovernanceOfWhatOthersOwnIsAnError(t *testing.T) {
 		"all keys":                  {`"*.example.com/*"`, `"*"`, "governance.reserved[0]"},
 		"keys of the kubelet":       {`"*.example.com/*"`, `"*.io/os"`, "governance.reserved[0]"},
 		"roles":                     {`"*.example.com/*"`, `"node-role.*"`, "governance.reserved[0]"},
-		"the gate":                  {"example.com/noncompliant:PreferNoSchedule", string(DefaultGate) + ":NoSchedule", "governance.noncompliant"},
-		"a taint of Kubernetes":     {"example.com/noncompliant:PreferNoSchedule", "node.kubernetes.io/not-ready:NoSchedule", "governance.noncompliant"},
-		"the taint of verification": {"example.com/noncompliant:PreferNoSchedule", "nodekeep.dev/unverified:NoSchedule", "governance.noncompliant"},
-		"a taint of a rule":         {"governance:", "taints: {rules: [{selector: a, taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant"},
-		"a registration taint":      {"governance:", "taints: {register: [{taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant"},
+		"the gate":                  {"example.com/noncompliant:PreferNoSchedule", string(DefaultGate) + ":NoSchedule", "governance.noncompliant.taint"},
+		"a taint of Kubernetes":     {"example.com/noncompliant:PreferNoSchedule", "node.kubernetes.io/not-ready:NoSchedule", "governance.noncompliant.taint"},
+		"the taint of verification": {"example.com/noncompliant:PreferNoSchedule", "nodekeep.dev/unverified:NoSchedule", "governance.noncompliant.taint"},
+		"a taint of a rule":         {"governance:", "taints: {rules: [{selector: a, taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant.taint"},
+		"a registration taint":      {"governance:", "taints: {register: [{taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant.taint"},
 		"a value of another type":   {"standard]", "1]", "governance.keys[0].values[1]"},
 		"an unknown field":          {"required: true", "require: true", "unknown field"},
 	} {

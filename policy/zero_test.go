@@ -23,7 +23,7 @@ func TestAZeroIsZeroOrAnErrorOfItsFieldAndNeverTheDefault(t *testing.T) {
 	}{
 		"spec.verify.limits.deletionsPerHour":                 {"verify: {limits: {deletionsPerHour: 0}}\n", true},
 		"spec.verify.limits.stopAbove":                        {"verify: {limits: {stopAbove: 0}}\n", true},
-		"spec.verify.profiles[0].attempts":                    {"verify: {profiles: [{name: a, attempts: 0, checks: [{name: c, api: {}}]}]}\n", false},
+		"spec.verify.profiles[0].attempts.max":                {"verify: {profiles: [{name: a, attempts: {max: 0}, checks: [{name: c, api: {}}]}]}\n", false},
 		"spec.verify.profiles[0].checks[0].http.status":       {profile("http: {url: 'https://example.com', status: 0}"), false},
 		"spec.verify.profiles[0].checks[0].service.port":      {profile("service: {name: a/b, port: 0}"), false},
 		"spec.verify.profiles[0].checks[0].service.endpoints": {profile("service: {name: a/b, port: 1, endpoints: 0}"), true},

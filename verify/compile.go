@@ -251,9 +251,13 @@ func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	compiled.Wait, compiled.Allocatable = c.wait(profile.Wait, path.Child("wait"))
 	compiled.Timeout = c.duration(&compiled.Profile.Timeout, "30s", time.Second, maxTimeout, path.Child("timeout"))
 	compiled.StartTimeout = c.duration(&compiled.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, path.Child("startTimeout"))
-	compiled.MaxAttempts = c.number(profile.Attempts, 5, 1, maxAttempts, path.Child("attempts"))
-	compiled.Backoff = c.duration(&compiled.Profile.Backoff, "10s", time.Second, time.Hour, path.Child("backoff"))
-	compiled.MaxBackoff = 30 * compiled.Backoff
+	attempts := path.Child("attempts")
+	compiled.MaxAttempts = c.number(profile.Attempts.Max, 5, 1, maxAttempts, attempts.Child("max"))
+	compiled.Backoff = c.duration(&compiled.Attempts.Backoff, "10s", time.Second, time.Hour, attempts.Child("backoff"))
+	compiled.MaxBackoff = c.duration(&compiled.Attempts.MaxBackoff, orLonger("5m", compiled.Backoff), time.Second, 24*time.Hour, attempts.Child("maxBackoff"))
+	if compiled.MaxBackoff < compiled.Backoff {
+		c.invalid(attempts.Child("maxBackoff"), compiled.Attempts.MaxBackoff, "must not be shorter than backoff, "+compiled.Attempts.Backoff)
+	}
 	compiled.Deadline = c.duration(&compiled.Profile.Deadline, "14m", time.Minute, 7*24*time.Hour, path.Child("deadline"))
 	compiled.OnTimeout = oneOf(c, path.Child("onTimeout"), cmp.Or(profile.OnTimeout, Keep), Keep, Release)
 	compiled.Reverify = oneOf(c, path.Child("reverify"), cmp.Or(profile.Reverify, NeverReverify), NeverReverify, OnReboot)
@@ -267,6 +271,14 @@ func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	}
 	compiled.Hash = hash(6, "%s", Task{Timeout: compiled.Profile.Timeout, Checks: compiled.Checks})
 	return compiled
+}
+
+// orLonger returns a default that is never shorter than another duration.
+func orLonger(text string, fallback time.Duration) string {
+	if duration, err := time.ParseDuration(text); err == nil && duration < fallback {
+		return WrittenDuration(fallback)
+	}
+	return text
 }
 
 // taint reads KEY:EFFECT or KEY=VALUE:EFFECT.

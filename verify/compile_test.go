@@ -52,13 +52,12 @@ profiles:
   - {name: web, http: {url: "https://example.com/health"}}
   - {name: smi, container: {image: "registry.example.com/smi:1", command: [nvidia-smi], limits: {nvidia.com/gpu: 1}}}
   timeout: 1m
-  attempts: 3
-  backoff: 5s
+  attempts: {max: 3, backoff: 5s, maxBackoff: 1m}
   deadline: 10m
   onTimeout: release
 - name: others
   checks: [{name: api, api: {}}]
-  backoff: 10m
+  attempts: {backoff: 10m}
 `
 
 func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
@@ -75,7 +74,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	assert.Equal(t, time.Minute, gpu.Timeout)
 	assert.Equal(t, 2*time.Minute, gpu.StartTimeout)
 	assert.Equal(t, 5*time.Second, gpu.Backoff)
-	assert.Equal(t, 150*time.Second, gpu.MaxBackoff)
+	assert.Equal(t, time.Minute, gpu.MaxBackoff)
 	assert.Equal(t, 10*time.Minute, gpu.Deadline)
 	assert.Equal(t, 3, gpu.MaxAttempts)
 	assert.Equal(t, verify.Release, gpu.OnTimeout)
@@ -97,7 +96,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	assert.Equal(t, "others", rest.Name)
 	assert.Equal(t, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}, rest.Taint)
 	assert.Equal(t, verify.Taint+":NoSchedule", rest.Profile.Taint)
-	assert.Equal(t, []time.Duration{30 * time.Second, 10 * time.Minute, 5 * time.Hour, 14 * time.Minute}, []time.Duration{rest.Timeout, rest.Backoff, rest.MaxBackoff, rest.Deadline})
+	assert.Equal(t, []time.Duration{30 * time.Second, 10 * time.Minute, 10 * time.Minute, 14 * time.Minute}, []time.Duration{rest.Timeout, rest.Backoff, rest.MaxBackoff, rest.Deadline})
 	assert.Equal(t, 5, rest.MaxAttempts)
 	assert.Equal(t, verify.Keep, rest.OnTimeout)
 
@@ -128,7 +127,7 @@ func TestTheHashNamesWhatIsAskedAndNotThePace(t *testing.T) {
 	usual := hash("{name: a, checks: [{name: api, api: {}}]}")
 	for match, text := range map[string]string{
 		"a default written out": "{name: a, checks: [{name: api, api: {}, required: true}], timeout: 30s}",
-		"another pace":          "{name: a, checks: [{name: api, api: {}}], attempts: 9, deadline: 1h}",
+		"another pace":          "{name: a, checks: [{name: api, api: {}}], attempts: {max: 9}, deadline: 1h}",
 		"another name":          "{name: b, checks: [{name: api, api: {}}]}",
 		"the same timeout":      "{name: a, checks: [{name: api, api: {}, timeout: 30s}]}",
 	} {
@@ -247,8 +246,9 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a timeout that is too long":         {profile: "timeout: 1h", field: "verify.profiles[0].timeout", says: "must be from 1s to 10m"},
 		"a timeout that is too short":        {profile: "timeout: 10ms", field: "verify.profiles[0].timeout", says: "must be from 1s to 10m"},
 		"a startTimeout that is too short":   {profile: "startTimeout: 1s", field: "verify.profiles[0].startTimeout", says: "must be from 10s to 1h"},
-		"too many attempts":                  {profile: "attempts: 1000", field: "verify.profiles[0].attempts", says: "must be from 1 to 100"},
-		"a backoff that is none":             {profile: "backoff: 10", field: "verify.profiles[0].backoff", says: "must be a duration"},
+		"too many attempts":                  {profile: "attempts: {max: 1000}", field: "verify.profiles[0].attempts.max", says: "must be from 1 to 100"},
+		"a backoff that is none":             {profile: "attempts: {backoff: 10}", field: "verify.profiles[0].attempts.backoff", says: "must be a duration"},
+		"a maxBackoff below the backoff":     {profile: "attempts: {backoff: 1m, maxBackoff: 10s}", field: "verify.profiles[0].attempts.maxBackoff", says: "must not be shorter than backoff"},
 		"a deadline that is too short":       {profile: "deadline: 1s", field: "verify.profiles[0].deadline", says: "must be from 1m to 168h"},
 		"an onTimeout that is none":          {profile: "onTimeout: delete", field: "verify.profiles[0].onTimeout", says: `supported values: "keep", "release"`},
 		"a reverify that is none":            {profile: "reverify: daily", field: "verify.profiles[0].reverify", says: `supported values: "never", "onReboot"`},

@@ -153,8 +153,8 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 }
 
 func TestASharedFailureIsTriedAgainAfterAMinuteAndShown(t *testing.T) {
-	for backoff, want := range map[string]time.Duration{"10s": time.Minute, "1s": 30 * time.Second} {
-		profiles, node := planProfile(t, func(profile *verify.Profile) { profile.Backoff = backoff }), readyNode()
+	for maxBackoff, want := range map[string]time.Duration{"5m": time.Minute, "30s": 30 * time.Second} {
+		profiles, node := planProfile(t, func(profile *verify.Profile) { profile.Attempts.MaxBackoff = maxBackoff }), readyNode()
 		node.Annotation = verify.Progress{
 			Attempts: 1, Shared: 7, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictShared, Reason: verify.ReasonShared, Check: "dns", Message: "no answer", Time: born},
 		}.String()

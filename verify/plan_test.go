@@ -20,7 +20,7 @@ func planProfile(t *testing.T, change func(*verify.Profile)) verify.Profiles {
 	t.Helper()
 	profile := verify.Profile{
 		Name: "gpu", NodeSelector: "gpu=yes", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
-		Attempts: new(3), Backoff: "10s",
+		Attempts: verify.Attempts{Max: new(3), Backoff: "10s", MaxBackoff: "1m"},
 	}
 	if change != nil {
 		change(&profile)
@@ -234,7 +234,7 @@ func TestPlan(t *testing.T) {
 func TestAttemptsPace(t *testing.T) {
 	profiles := planProfile(t, nil)
 	profile := profiles.All()[0]
-	for attempts, want := range map[int]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second, 5: 160 * time.Second, 6: 5 * time.Minute, 1_000_000: 5 * time.Minute} {
+	for attempts, want := range map[int]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 3: time.Minute, 4: time.Minute, 1_000_000: time.Minute} {
 		assert.Equal(t, want, verify.Backoff(profile, attempts), "after %d attempts", attempts)
 	}
 	instant := born.Add(time.Minute)

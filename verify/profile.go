@@ -65,13 +65,8 @@ type Profile struct {
 	// images.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	StartTimeout string `json:"startTimeout"`
-	// How many attempts there are before the Node counts as stuck; 5 by default. It is tried on. More suit checks that fail now and then.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	Attempts *int `json:"attempts"`
-	// The pause after the first attempt; 10s by default. It doubles with each attempt, up to 30 times as long. A longer one is for checks that cost much.
-	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
-	Backoff string `json:"backoff"`
+	// How often a Node is tried.
+	Attempts Attempts `json:"attempts"`
 	// When the Node should be verified, from its creation on; 14m by default. Longer is for machines that take
 	// longer to install their drivers.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
@@ -82,7 +77,7 @@ type Profile struct {
 	// When a Node that was open is checked again: never (the default) or onReboot, for faults that a
 	// reboot brings, such as those of drivers.
 	Reverify Reverify `json:"reverify"`
-	// What is removed when that many attempts have failed: keep (nothing, the default), nodeClaim, machine or node.
+	// What is removed when attempts.max attempts have failed: keep (nothing, the default), nodeClaim, machine or node.
 	OnFailure RemovalKind `json:"onFailure"`
 }
 
@@ -122,6 +117,20 @@ func (q *Quantity) UnmarshalJSON(data []byte) error {
 // ConditionStatus is the status of a condition.
 // +kubebuilder:validation:Enum="True";"False";Unknown
 type ConditionStatus string
+
+// Attempts pace how often a Node is tried. After max attempts it is tried again each maxBackoff: a Node opens by itself when the fault ends.
+type Attempts struct {
+	// How many attempts there are before the Node counts as stuck; 5 by default. It is tried on. More suit checks that fail now and then.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Max *int `json:"max"`
+	// The pause after the first attempt, which doubles with each; 10s by default. A longer one is for checks that cost much.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Backoff string `json:"backoff"`
+	// The longest pause, and the pause of a Node that is stuck; 5m by default. A shorter one opens a Node sooner once its fault has ended.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	MaxBackoff string `json:"maxBackoff"`
+}
 
 // OnTimeout defines what happens to a Node that is not verified at its deadline.
 // +kubebuilder:validation:Enum=keep;release

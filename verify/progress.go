@@ -177,7 +177,7 @@ func (p Progress) Opened() Progress {
 	return p
 }
 
-// Stuck reports whether the Node has had all its attempts; it is tried on.
+// Stuck reports whether the Node has had all its attempts; it is tried on, once in maxBackoff.
 func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.MaxAttempts }
 
 // FreeReturns is how often in a row the taint may return soon after its removal before there is a pause. An operator has a Node checked again a few
@@ -248,11 +248,14 @@ func (p Progress) NextEnds(profile CompiledProfile) time.Duration {
 }
 
 // Backoff returns how long to wait after an attempt that did not pass. It is backoff after the first one, and doubles after each further one, up to
-// 30 times as long.
+// maxBackoff. For a Node that is stuck it is maxBackoff.
 func Backoff(profile CompiledProfile, attempts int) time.Duration {
 	wait := profile.Backoff
 	for i := 1; i < attempts && wait < profile.MaxBackoff; i++ {
 		wait *= 2
+	}
+	if attempts >= profile.MaxAttempts {
+		return profile.MaxBackoff
 	}
 	return min(wait, profile.MaxBackoff)
 }

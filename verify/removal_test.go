@@ -13,7 +13,7 @@ import (
 
 // removing has a profile remove Nodes at the second failed attempt.
 func removing(profile *verify.Profile) {
-	profile.OnFailure, profile.Attempts = verify.RemoveNode, new(2)
+	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, new(2)
 }
 
 // failedOnce returns the annotation after one failed attempt, as change leaves it.
@@ -61,8 +61,8 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		now      time.Time // soon, if it is zero
 	}{
 		"all hold":                       {want: verify.DoRemove},
-		"the profile keeps Nodes":        {profile: func(p *verify.Profile) { p.Attempts = new(2) }, want: verify.DoRecord},
-		"an attempt is left":             {profile: func(p *verify.Profile) { removing(p); p.Attempts = new(3) }, want: verify.DoRecord},
+		"the profile keeps Nodes":        {profile: func(p *verify.Profile) { p.Attempts.Max = new(2) }, want: verify.DoRecord},
+		"an attempt is left":             {profile: func(p *verify.Profile) { removing(p); p.Attempts.Max = new(3) }, want: verify.DoRecord},
 		"the other was inconclusive":     {progress: func(p *verify.Progress) { p.Failed, p.Attempts = 0, 7 }, want: verify.DoRecord},
 		"this one is inconclusive":       {pod: ended(corev1.PodFailed, 137, ""), progress: func(p *verify.Progress) { p.Failed, p.Attempts = 7, 7 }, want: verify.DoRecord},
 		"it was open before":             {progress: func(p *verify.Progress) { p.Round = 1 }, want: verify.DoRecord},

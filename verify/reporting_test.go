@@ -81,10 +81,10 @@ func TestAnOpenNodeOfAProfileThatReportsIsCheckedAgainAndAgain(t *testing.T) {
 			n.Annotation = checked(profiles, now, verify.VerdictFailed, 1)
 			says(n, corev1.ConditionFalse)
 		}, want: verify.DoWait, requeue: 10 * time.Second, state: verify.StateFailing, cause: verify.CauseChecksFailed},
-		"after the longest pause when it fails on": {node: func(n *verify.Node) {
+		"each maxBackoff when it fails on": {node: func(n *verify.Node) {
 			n.Annotation = checked(profiles, now, verify.VerdictFailed, 9)
 			says(n, corev1.ConditionFalse)
-		}, want: verify.DoWait, requeue: 5 * time.Minute, state: verify.StateFailing, cause: verify.CauseChecksFailed},
+		}, want: verify.DoWait, requeue: time.Minute, state: verify.StateFailing, cause: verify.CauseChecksFailed},
 		"at once after a reboot": {node: func(n *verify.Node) {
 			n.Annotation = checked(profiles, now, verify.VerdictPassed, 0)
 			says(n, corev1.ConditionTrue)
@@ -359,7 +359,7 @@ func TestWhenAnOpenNodeIsLookedAt(t *testing.T) {
 	node.Annotation = checked(profiles, now, verify.VerdictFailed, 3)
 	node.ShownAt = now
 	look := profiles.LookAt(node, gate, now)
-	assert.Equal(t, now.Add(40*time.Second).UTC(), look.Time.UTC())
+	assert.Equal(t, now.Add(time.Minute).UTC(), look.Time.UTC())
 	assert.True(t, look.Waits)
 	assert.Equal(t, verify.TurnAgain, look.Turn, "a Node that fails does not wait for all that pass")
 	node.Ready = false

@@ -156,7 +156,7 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 		Limits: verify.Limits{StopAbove: &stopAbove, DeletionsPerHour: new(1 + rng.IntN(3))},
 		Profiles: []verify.Profile{{
 			Name: "all", NodeSelector: "pool notin (none,waits)", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
-			Timeout: timeout, StartTimeout: "20s", Attempts: new(1 + rng.IntN(3)), Backoff: "5s", Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify, OnFailure: onFailure,
+			Timeout: timeout, StartTimeout: "20s", Attempts: verify.Attempts{Max: new(1 + rng.IntN(3)), Backoff: "5s", MaxBackoff: "20s"}, Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify, OnFailure: onFailure,
 		}, {
 			Name: "waits", NodeSelector: "pool=waits", Deadline: "2m", OnTimeout: onTimeout, Wait: verify.Wait{Conditions: map[string]verify.ConditionStatus{"Warm": "True"}},
 		}},

@@ -24,9 +24,12 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 			return times[min(rng.IntN(len(times)), rng.IntN(len(times)))].String() // short ones more often
 		}
 		all := intstr.FromString("100%")
+		backoff := add(time.Second)
+		minimum, err := time.ParseDuration(backoff)
+		require.NoError(t, err)
 		profile := verify.Profile{
 			Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}, OnFailure: verify.RemoveNode,
-			Timeout: add(time.Second), StartTimeout: add(10 * time.Second), Attempts: new(1 + rng.IntN(5)), Backoff: add(time.Second),
+			Timeout: add(time.Second), StartTimeout: add(10 * time.Second), Attempts: verify.Attempts{Max: new(1 + rng.IntN(5)), Backoff: backoff, MaxBackoff: add(minimum)},
 		}
 		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50)}, Profiles: []verify.Profile{profile}}, nil)
 		require.Empty(t, errs)
@@ -55,7 +58,7 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 		})
 		require.Empty(t, m.wrong)
 		if broken == 1 { // else the pause after the removal of the first one holds the other
-			require.LessOrEqual(t, attempts, *profile.Attempts+2, "seed %d: %+v", seed, profile)
+			require.LessOrEqual(t, attempts, *profile.Attempts.Max+2, "seed %d: %+v", seed, profile)
 		}
 	}
 }

@@ -2,20 +2,22 @@ package fleet
 
 import (
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/governance"
 )
 
-// Compliance counts which rules of governance the Nodes break. It holds only Nodes that break a rule.
+// Compliance counts which rules of governance the Nodes break, and knows since when a Node breaks one. It holds only Nodes that break a rule.
 // It is a collector of its series, which the policy bounds. Any goroutine may call its methods.
 type Compliance struct {
 	rules func() governance.Rules
 	desc  *prometheus.Desc
 
 	mu     sync.Mutex
-	byNode map[string][]brokenRule
+	byNode map[string]nodeViolations
 	counts map[brokenRule]int // of Nodes
 }
 
@@ -25,28 +27,59 @@ type brokenRule struct {
 	kind governance.Kind
 }
 
+// nodeViolations is what is wrong with one Node object.
+type nodeViolations struct {
+	uid   types.UID
+	rules []brokenRule
+	start time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
+}
+
 // NewCompliance knows no Node yet; rules are those in force, asked at each scrape.
 func NewCompliance(rules func() governance.Rules) *Compliance {
 	return &Compliance{
-		rules: rules, byNode: map[string][]brokenRule{}, counts: map[brokenRule]int{},
+		rules: rules, byNode: map[string]nodeViolations{}, counts: map[brokenRule]int{},
 		desc: prometheus.NewDesc("nodekeep_governance_violations",
 			"Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil),
 	}
 }
 
-// Observe notes what is wrong with a Node now.
-func (c *Compliance) Observe(node string, violations []governance.Violation) {
+// Observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny; zero: it breaks none.
+func (c *Compliance) Observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (start time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(node)
+	prev := c.remove(node)
+	if len(violations) == 0 {
+		return time.Time{}
+	}
+	next := nodeViolations{uid: uid}
 	counted := map[brokenRule]bool{}
 	for _, v := range violations {
 		if broken := (brokenRule{v.Rule, v.Kind}); !counted[broken] { // several reserved keys are one Node
 			counted[broken] = true
-			c.byNode[node] = append(c.byNode[node], broken)
+			next.rules = append(next.rules, broken)
 			c.counts[broken]++
 		}
 	}
+	if governance.Breaks(violations) {
+		next.start = now
+		if prev.uid == uid && !prev.start.IsZero() {
+			next.start = prev.start
+		}
+	}
+	c.byNode[node] = next
+	return next.start
+}
+
+// Overdue notes what is wrong with a Node now, and reports whether it has broken a rule for as long as the policy allows before the taint. Else
+// due is how long it still may; 0: for ever.
+func (c *Compliance) Overdue(node string, uid types.UID, violations []governance.Violation, now time.Time) (overdue bool, due time.Duration) {
+	start := c.Observe(node, uid, violations, now)
+	_, delay, taints := c.rules().Noncompliant()
+	if start.IsZero() || !taints {
+		return false, 0
+	}
+	due = max(0, start.Add(delay).Sub(now))
+	return due == 0, due
 }
 
 // Forget drops a Node object that is deleted.
@@ -56,13 +89,15 @@ func (c *Compliance) Forget(node string) {
 	c.remove(node)
 }
 
-func (c *Compliance) remove(node string) {
-	for _, broken := range c.byNode[node] {
+func (c *Compliance) remove(node string) nodeViolations {
+	prev := c.byNode[node]
+	delete(c.byNode, node)
+	for _, broken := range prev.rules {
 		if c.counts[broken]--; c.counts[broken] == 0 {
 			delete(c.counts, broken)
 		}
 	}
-	delete(c.byNode, node)
+	return prev
 }
 
 // Breaking returns how many Nodes break a rule in that way.

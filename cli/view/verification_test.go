@@ -26,7 +26,7 @@ const verifying = `verify:
     taint: example.com/new:NoExecute
     wait: {allocatable: {nvidia.com/gpu: 1}, daemonSets: [kube-system/cni]}
     checks: [{name: dns, dns: {names: [a]}}]
-    attempts: 2
+    attempts: {max: 2}
     onTimeout: release
   - name: rest
     nodeSelector: "!control"
@@ -380,7 +380,7 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 		"the worker Pod of before":             {tried(2, time.Second), worker(corev1.ContainerState{}), "api", "in 19s"},
 		"after the first attempt":              {tried(1, time.Second), nil, "api", "in 9s"},
 		"the pause doubles":                    {tried(2, time.Second), nil, "api", "in 19s"},
-		"a stuck Node":                         {tried(5, time.Second), nil, "api", "in 2m39s"},
+		"a stuck Node: maxBackoff":             {tried(5, time.Second), nil, "api", "in 4m59s"},
 		"the pause is over":                    {tried(5, time.Hour), nil, "api", "due"},
 		"the next attempt is on":               {tried(2, time.Hour), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), "api", "-"},
 		"an open Node that passed":             {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},

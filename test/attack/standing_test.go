@@ -140,7 +140,7 @@ func everythingPolicy(t *testing.T, l *liar, ca string) string {
 	policy["taints"] = object{"rules": []object{{"selector": "accelerator=gpu", "taint": "accelerator=gpu:NoSchedule"}}, "register": []object{{"taint": "example.com/unchecked=true:NoSchedule", "nodeSelector": "register=taint"}}}
 	var profiles []object
 	for _, kind := range kinds() {
-		profiles = append(profiles, object{"name": strings.ToLower(string(kind)), "nodeSelector": "remove=" + string(kind), "checks": []object{{"name": "api", "api": object{}}}, "attempts": 1, "backoff": "1s", "onFailure": kind})
+		profiles = append(profiles, object{"name": strings.ToLower(string(kind)), "nodeSelector": "remove=" + string(kind), "checks": []object{{"name": "api", "api": object{}}}, "attempts": object{"max": 1, "backoff": "1s", "maxBackoff": "1s"}, "onFailure": kind})
 	}
 	policy["verify"] = object{"limits": object{"stopAbove": "100%"}, "profiles": profiles}
 	text, err := yaml.Marshal(manifest)

@@ -21,8 +21,7 @@ spec:
       nodeSelector: pool=workers
       checks:
       - {name: api, api: {}}
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
 `
 
 func TestMain(m *testing.M) {

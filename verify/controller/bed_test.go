@@ -118,7 +118,7 @@ func (b *bed) use(change func(*verify.Profile)) {
 	b.t.Helper()
 	profile := verify.Profile{
 		Name: "all", NodeSelector: "pool!=none", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
-		Attempts: new(2), Backoff: "1s",
+		Attempts: verify.Attempts{Max: new(2), Backoff: "1s", MaxBackoff: "1s"},
 	}
 	if change != nil {
 		change(&profile)

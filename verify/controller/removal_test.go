@@ -21,7 +21,7 @@ import (
 
 // removes has the profile remove Nodes at the first failure, so that a test waits for one control Pod only.
 func removes(profile *verify.Profile) {
-	profile.OnFailure, profile.Attempts = verify.RemoveNode, new(1)
+	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, new(1)
 }
 
 // fleet returns a bed with so many verified Nodes that pass, of a profile that removes Nodes.

@@ -18,7 +18,7 @@ import (
 
 // rebooting is policy.verify with a profile that checks Nodes again after a reboot.
 const rebooting = `{"profiles": [{"name": "all", "checks": [{"name": "api", "api": {}}], "reverify": "onReboot",
-	"timeout": "8s", "startTimeout": "30s", "attempts": 3, "backoff": "1s"}]}`
+	"timeout": "8s", "startTimeout": "30s", "attempts": {"max": 3, "backoff": "1s", "maxBackoff": "3s"}}]}`
 
 // A restart of the kubelet is over before anybody misses it, or it is not; a reboot ends all containers and gives the machine another boot ID.
 func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *testing.T) {

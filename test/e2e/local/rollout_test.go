@@ -12,7 +12,7 @@ import (
 
 // existing is policy.verify for a cluster whose Nodes exist already.
 const existing = `{"profiles": [{"name": "all", "checks": [{"name": "api", "api": {}}],
-	"timeout": "8s", "startTimeout": "30s", "attempts": 3, "backoff": "1s"}]}`
+	"timeout": "8s", "startTimeout": "30s", "attempts": {"max": 3, "backoff": "1s", "maxBackoff": "3s"}}]}`
 
 // Three Nodes exist before verification is turned on. One command has all of them checked, and at each moment Pods find a place.
 func TestThreeRealNodesThatExistAreTakenIntoVerificationWhileAlwaysOneTakesPods(t *testing.T) {

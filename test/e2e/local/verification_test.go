@@ -34,7 +34,7 @@ const verification = `{"profiles": [{
 		{"name": "http", "http": {"url": "http://probes.nodekeep-system.svc:8081/healthz"}},
 		{"name": "container", "container": {"image": "nodekeep:test", "args": ["version"]}},
 		{"name": "kubelet", "kubelet": {}}],
-	"timeout": "8s", "startTimeout": "30s", "attempts": 3, "backoff": "1s"}]}`
+	"timeout": "8s", "startTimeout": "30s", "attempts": {"max": 3, "backoff": "1s", "maxBackoff": "3s"}}]}`
 
 // verifying installs the chart with the controller of verification. The Node that it runs on is verified when it returns, so that later ones
 // are not the first of a cold cluster.

@@ -109,11 +109,11 @@ cordon: keep
 machine: {onMismatch: quarantine, follow: true}
 retention: 1h30m
 verify: {label: example.com/ok, limits: {stopAbove: 3, deletionsPerHour: 50},
-  profiles: [{name: a, nodeSelector: "a=b", taint: "example.com/new=a:NoExecute", timeout: 1m, startTimeout: 1m, deadline: 1h, onTimeout: release, reverify: onReboot, onFailure: node, attempts: 1, backoff: 1s,
+  profiles: [{name: a, nodeSelector: "a=b", taint: "example.com/new=a:NoExecute", timeout: 1m, startTimeout: 1m, deadline: 1h, onTimeout: release, reverify: onReboot, onFailure: node, attempts: {max: 1, backoff: 1s, maxBackoff: 1m},
     wait: {conditions: {Ready: "True"}, daemonSets: [kube-system/cni, "storage/*", auto], allocatable: {cpu: 1, memory: 64Gi}},
     checks: [{name: a, dns: {names: [a.], servers: each}}, {name: b, api: {}}, {name: c, required: false, service: {name: a/b, port: 1, endpoints: 0}}, {name: d, tcp: "a:1"},
-      {name: e, http: {url: "https://a", status: 204, ca: x}}, {name: f, container: {image: a, command: [b], args: [""], limits: {cpu: 500m}, env: [{name: A, value: b}, {name: C}], runtimeClassName: kata}}, {name: g, timeout: 5s, kubelet: {}}]}]}
-governance: {keys: [{key: a, values: ["", c], required: true, immutable: true, requires: [d], owners: ["user:a", "group:b*", "serviceaccount:a/*"], mode: deny}, {key: e, pattern: "a+"}], reserved: ["*.example.com/*"], noncompliant: "a:NoSchedule"}
+      {name: e, http: {url: "https://a", status: 204, ca: x}}, {name: f, container: {image: a, command: [b], args: [""], limits: {cpu: 500m}, env: {A: b, C: ""}, runtimeClassName: kata}}, {name: g, timeout: 5s, kubelet: {}}]}]}
+governance: {keys: [{key: a, values: ["", c], required: true, immutable: true, requires: [d], owners: ["user:a", "group:b*", "serviceaccount:a/*"], mode: deny}, {key: e, pattern: "a+"}], reserved: ["*.example.com/*"], noncompliant: {taint: "a:NoSchedule", after: 1h}}
 inventory: [{name: a, url: "https://a/b", interval: 5m, auth: {tokenFile: /var/run/nodekeep/a/token}, ca: /var/run/nodekeep/a/ca.crt, attributes: [rack], staleAfter: 24h, preload: true}, {name: b, file: /var/run/nodekeep/b, attributes: [a]}, {name: c, configMap: d, attributes: [a]}]`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func verification() map[string]variant {
 		}},
 		"verification with everything": {profiles(`[
 			{"name": "gpu", "nodeSelector": "gpu=yes", "taint": "example.com/unverified=gpu:NoExecute", "timeout": "1m", "startTimeout": "3m", "deadline": "30m", "onTimeout": "release",
-				"attempts": 3, "backoff": "5s",
+				"attempts": {"max": 3, "backoff": "5s", "maxBackoff": "1m"},
 				"wait": {"conditions": {"KernelDeadlock": "False"}, "daemonSets": ["kube-system/cilium", "gpu-operator/driver", "storage/*"], "allocatable": {"nvidia.com/gpu": "1", "cpu": 2}},
 				"checks": [
 					{"name": "dns", "dns": {"names": ["kubernetes.default.svc", "shop.front.svc.cluster.local.", "example.com"], "servers": "each"}},

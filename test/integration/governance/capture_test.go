@@ -17,7 +17,7 @@ func violating(t *testing.T) float64 {
 }
 
 func TestAKubeletWithAForbiddenValueRegistersAndIsReportedAndTaintedUntilItIsCorrected(t *testing.T) {
-	restore := nodekeep.UsePolicy(t, documented(t)+"    noncompliant: \"example.com/noncompliant:PreferNoSchedule\"\n")
+	restore := nodekeep.UsePolicy(t, documented(t)+"    noncompliant: {taint: \"example.com/noncompliant:PreferNoSchedule\", after: 2s}\n")
 	defer restore()
 	nodekeep.RegisterNode(t, harness.RegistrationWith("forbidden", map[string]string{"tier": "iron", "site": "north", "owner": "a"}))
 	nodekeep.WaitEvent(t, "forbidden", capture.GovernanceViolated)

@@ -289,8 +289,7 @@ func checking(stopAbove string) string {
   - name: gpu
     nodeSelector: pool=gpu
     checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-    attempts: 1
-    backoff: 1s
+    attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
     deadline: 1m
     onFailure: node
 `)

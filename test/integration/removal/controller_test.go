@@ -39,8 +39,7 @@ func profileOf(name string, kind verify.RemovalKind, startTimeout string) string
 	return fmt.Sprintf(`    - name: %s
       nodeSelector: onfailure=%s
       checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-      attempts: 1
-      backoff: 1s
+      attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
       startTimeout: %s
       onFailure: %s
 `, strings.ToLower(name), name, startTimeout, kind)

@@ -24,34 +24,29 @@ spec:
       checks:
       - {name: dns, dns: {names: [kubernetes.default.svc]}}
       - {name: api, api: {}}
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: reboots
       nodeSelector: pool=reboots
       checks:
       - {name: api, api: {}}
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
       reverify: onReboot
     - name: shared
       nodeSelector: pool=shared
       checks:
       - {name: dns, dns: {names: [kubernetes.default.svc]}}
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: kubelets
       nodeSelector: pool=kubelets
       checks:
       - {name: api, api: {}}
       - {name: kubelet, kubelet: {}}
       timeout: 2s
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: tried
       nodeSelector: pool=tried
       checks: [{name: dns, timeout: 29s, dns: {names: [kubernetes.default.svc]}}]
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: waits
       nodeSelector: pool=waits
       wait: {conditions: {example.com/Warm: "True"}}
@@ -63,13 +58,11 @@ spec:
       mode: report
       every: 1h
       checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: patient
       nodeSelector: pool=patient
       checks: [{name: api, api: {}}]
-      attempts: 2
-      backoff: 1s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 10m}
     - name: agents
       nodeSelector: pool=agents
       wait: {daemonSets: [agents/*]}
