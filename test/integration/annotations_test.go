@@ -131,7 +131,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 func TestAnnotationsFollowThePolicy(t *testing.T) {
 	const name, key = "annotated-6", "late.io/owner"
 	narrow := annotationsPolicy
-	wide := strings.Replace(narrow, "keep: [", `keep: ["late.io/owner", `, 1)
+	wide := strings.Replace(narrow, "annotations: [", `annotations: ["late.io/owner", `, 1)
 	nodekeep.Register(t, name)
 	annotate(t, name, map[string]any{key: "ops"})
 	withPolicy(t, narrow, func() {
