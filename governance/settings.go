@@ -64,7 +64,7 @@ type Noncompliant struct {
 	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
 	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
 	Taint string `json:"taint"`
-	// How long a Node breaks a rule before it gets the taint, such as 1h, in which people can mend a slip. The default is 0: it gets the taint at once.
+	// How long a Node breaks a rule before it gets the taint, such as 1h, in which an operator can mend a slip. The default is 0: it gets the taint at once.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Delay string `json:"after"`
 }

@@ -94,7 +94,7 @@ type Taints struct {
 	// Patterns over keys of taints that are not kept. They win over keep.
 	// +kubebuilder:validation:items:MinLength=1
 	Ignore []string `json:"ignore"`
-	// Taints that a new Node gets once, until whoever prepares the Node removes them.
+	// Taints that a new Node gets once, until the tool that prepares the Node removes them.
 	Register []Registration `json:"register"`
 	// Taints that are on a Node as long as a label is.
 	Rules []TaintRule `json:"rules"`
