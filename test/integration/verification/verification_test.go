@@ -299,12 +299,8 @@ func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *te
 	assert.Contains(t, text, "the controller cannot go on: patch node")
 	assert.Contains(t, text, "a change freeze is on; correct what the message names")
 	nodekeep.WaitEvent(t, "frozen", "VerificationWaits")
-	for _, command := range []string{"list", "show"} {
-		args := []string{"verify", command}
-		if command == "show" {
-			args = append(args, "frozen")
-		}
-		assert.Contains(t, nodekeep.Command(t, "", "", args...).Out, text, command)
+	for _, args := range [][]string{{"list", "--waiting", "verification"}, {"show", "frozen", "--verification"}} {
+		assert.Contains(t, nodekeep.Command(t, "", "", args...).Out, text, "%s", args)
 	}
 	thaw()
 	waitOpen(t, "frozen", 1)
