@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-const keepsAnnotations = `annotations: {keep: ["a.io/*"]}`
+const keepsAnnotations = `annotations: ["a.io/*"]`
 
 func TestThePatchWritesAnnotationsAndTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)

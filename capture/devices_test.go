@@ -19,7 +19,7 @@ import (
 
 const (
 	rtxRule = "labels:\n  rules:\n" +
-		"  - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: \"*RTX*\"}}, set: {gpu: rtx}}\n" +
+		"  - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attributes: {productName: \"*RTX*\"}}}, set: {gpu: rtx}}\n" +
 		"  - {name: none, set: {gpu: none}}\n"
 	nicRule = "labels:\n  rules:\n  - {name: nic, when: {devices: {driver: nic.example.com}}, set: {nic: fast}}\n"
 )

@@ -23,7 +23,7 @@ import (
 const everyInput = `labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
-  - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX*"}}, set: {gpu: rtx}}
+  - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attributes: {productName: "*RTX*"}}}, set: {gpu: rtx}}
   - {name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "yes"}}
 inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
 governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}

@@ -18,7 +18,7 @@ import (
 )
 
 func to(name, address string) verify.Check {
-	return verify.Check{Name: name, TCP: &verify.TCP{Address: address}}
+	return verify.Check{Name: name, TCP: new(verify.TCP(address))}
 }
 
 func refused(address string) error {

@@ -11,7 +11,7 @@ import (
 func (t try) TCP(asked *verify.TCP) error {
 	ctx, cancel := t.single()
 	defer cancel()
-	return t.pod.tcp(ctx, asked.Address)
+	return t.pod.tcp(ctx, string(*asked))
 }
 
 // tcp connects, and nothing else.

@@ -52,7 +52,7 @@ func TestTCPConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			result := ask(t, test.pod, test.reason, verify.Check{TCP: &verify.TCP{Address: test.address}}, verify.Task{})
+			result := ask(t, test.pod, test.reason, verify.Check{TCP: new(verify.TCP(test.address))}, verify.Task{})
 			assert.Contains(t, result.Message, test.message)
 		})
 	}

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,15 +75,8 @@ func (c *condition) asks(all []Ask) []Ask {
 	for _, wanted := range c.capacity {
 		all = append(all, askOfResource(capacityGroup, string(wanted.name)))
 	}
-	for _, wanted := range c.allocatable {
-		all = append(all, askOfResource(allocatableGroup, string(wanted.name)))
-	}
-	if c.arch != "" {
-		all = append(all, Ask{Kind: AskArch, Fact: "node.arch " + c.arch, name: c.arch})
-	}
-	if c.os != "" {
-		all = append(all, Ask{Kind: AskOS, Fact: "node.os " + c.os, name: c.os})
-	}
+	all = append(all, c.asksSystem(AskArch, corev1.LabelArchStable)...)
+	all = append(all, c.asksSystem(AskOS, corev1.LabelOSStable)...)
 	for _, wanted := range c.features {
 		kind := AskFeature
 		if IsDeclared(wanted.name) {
@@ -91,13 +85,28 @@ func (c *condition) asks(all []Ask) []Ask {
 		all = append(all, Ask{Kind: kind, Fact: FeatureFact + wanted.name, name: wanted.name})
 	}
 	if c.devices != nil {
-		all = append(all, askOfDevices(c.devices.Driver, c.devices.Attribute))
+		for _, attribute := range slices.Sorted(maps.Keys(c.devices.Attributes)) {
+			all = append(all, askOfDevices(c.devices.Driver, attribute))
+		}
+		if len(c.devices.Attributes) == 0 {
+			all = append(all, askOfDevices(c.devices.Driver, ""))
+		}
 	}
 	for _, wanted := range c.inventory {
 		all = append(all, askOfInventory(wanted.source+"."+wanted.attribute))
 	}
 	for i := range c.alternatives {
 		all = c.alternatives[i].asks(all)
+	}
+	return all
+}
+
+// asksSystem returns what the condition asks of a label with which every kubelet registers.
+func (c *condition) asksSystem(kind AskKind, key string) (all []Ask) {
+	for _, values := range c.selected(key) {
+		if len(values) == 1 { // of several, one Node need not have each
+			all = append(all, Ask{Kind: kind, Fact: key + "=" + values[0], name: values[0]})
+		}
 	}
 	return all
 }
@@ -134,9 +143,9 @@ func (a Ask) AnsweredBy(f Facts) (answered, known bool) {
 		_, answered = list[corev1.ResourceName(a.name)]
 		return answered, list != nil
 	case AskArch:
-		return Match(a.name, f.System.Arch), f.System.Arch != ""
+		return a.name == f.System.Arch, f.System.Arch != ""
 	case AskOS:
-		return Match(a.name, f.System.OS), f.System.OS != ""
+		return a.name == f.System.OS, f.System.OS != ""
 	case AskDeclared:
 		return slices.Contains(f.Declared, a.name), len(f.Declared) > 0
 	case AskFeature:

@@ -12,8 +12,8 @@ import (
 func TestWhatRulesAskForIsNamedAndWhetherANodeHasIt(t *testing.T) {
 	rules := compiled(t,
 		classify.Rule{Name: "a", Condition: classify.Condition{Clause: classify.Clause{
-			Names: []string{"x"}, Labels: "env", Capacity: map[string]string{gpu: ">=1", "cpu": ">=1"}, Node: classify.NodeCondition{Arch: "arm*", OS: "linux", Kubelet: ">=1.35"},
-			Devices: &classify.DeviceCondition{Driver: "d.example.com", Attribute: "model", Glob: "*"}, Features: labels{"Resize": "*", "cpu.cpuid.AVX": "*"},
+			Names: []string{"x"}, Labels: "env,kubernetes.io/arch=arm64,kubernetes.io/os=linux", Capacity: map[string]string{gpu: ">=1", "cpu": ">=1"}, Kubelet: ">=1.35",
+			Devices: &classify.DeviceCondition{Driver: "d.example.com", Attributes: map[string]string{"model": "*"}}, Features: labels{"Resize": "*", "cpu.cpuid.AVX": "*"},
 			Inventory: labels{"cmdb.rack": "*"},
 		}}, Set: labels{"place": "{inventory.cmdb.row}", "size": "{allocatable.memory}", "kind": "{devices.kind}"}},
 		classify.Rule{Name: "b", Condition: classify.Condition{Alternatives: []classify.Clause{{Capacity: map[string]string{gpu: "<1"}}, {Devices: &classify.DeviceCondition{Driver: "d.example.com"}}}}, Set: labels{"other": "x"}},
@@ -49,6 +49,6 @@ func TestWhatRulesAskForIsNamedAndWhetherANodeHasIt(t *testing.T) {
 		"resource: allocatable.memory (a)", "resource: capacity.cpu (a)", "resource: capacity.nvidia.com/gpu (a,b)",
 		"device: devices of d.example.com (b)", "device: devices of d.example.com with kind (a)", "device: devices of d.example.com with model (a)",
 		"declared feature: feature Resize (a)", "feature: feature cpu.cpuid.AVX (a)",
-		"inventory: inventory.cmdb.rack (a)", "inventory: inventory.cmdb.row (a)", "architecture: node.arch arm* (a)", "operating system: node.os linux (a)",
+		"inventory: inventory.cmdb.rack (a)", "inventory: inventory.cmdb.row (a)", "architecture: kubernetes.io/arch=arm64 (a)", "operating system: kubernetes.io/os=linux (a)",
 	}, got)
 }

@@ -50,9 +50,6 @@ type condition struct {
 	names        []string
 	nameRegex    *regexp.Regexp
 	capacity     []quantified
-	allocatable  []quantified
-	arch, os     string
-	runtime      string
 	kernel       *versioned
 	kubelet      *versioned
 	providerID   string
@@ -110,7 +107,7 @@ type compiler struct {
 	errs      field.ErrorList
 	later     map[string]int
 	rule      int
-	groups    []string // of the rule's nameRegex
+	groups    []string // of the rule's expression for names
 	uses      *uses    // of all rules
 	plugins   bool     // the rule is about devices or features, which a restart or an update may hide for minutes
 	inventory bool     // the rule uses an inventory
@@ -226,31 +223,21 @@ func (c *compiler) condition(cond Condition, path *field.Path) condition {
 	return compiled
 }
 
-// clause compiles what must hold; groups says whether a nameRegex may have some.
+// clause compiles what must hold; groups says whether an expression for names may have some.
 func (c *compiler) clause(clause Clause, path *field.Path, groups bool) condition {
 	var compiled condition
 	compiled.labels = c.selector(clause.Labels, path.Child("labels"))
-	for i, name := range clause.Names {
-		if name == "" {
-			c.errs = append(c.errs, field.Required(path.Child("names").Index(i), "must be a name or a pattern for names"))
-		}
-	}
-	compiled.names = clause.Names
-	if clause.NameRegex != "" {
-		compiled.nameRegex = c.nameRegex(clause.NameRegex, path.Child("nameRegex"))
-		if !groups && compiled.nameRegex != nil && compiled.nameRegex.NumSubexp() > 0 {
-			c.errs = append(c.errs, field.Forbidden(path.Child("nameRegex"), "only the nameRegex of the rule itself may have groups"))
-		}
-	}
+	c.names(&compiled, clause.Names, path.Child("names"), groups)
 	compiled.capacity = c.quantities(clause.Capacity, path.Child("capacity"), c.uses.capacity)
-	compiled.allocatable = c.quantities(clause.Allocatable, path.Child("allocatable"), c.uses.allocatable)
-	node := path.Child("node")
-	compiled.arch, compiled.os, compiled.runtime, compiled.providerID = clause.Node.Arch, clause.Node.OS, clause.Node.Runtime, clause.ProviderID
-	compiled.kernel, compiled.kubelet = c.versioned(clause.Node.Kernel, node.Child("kernel")), c.versioned(clause.Node.Kubelet, node.Child("kubelet"))
-	c.uses.system = c.uses.system || clause.Node != (NodeCondition{}) || clause.ProviderID != ""
+	compiled.providerID = clause.ProviderID
+	compiled.kernel, compiled.kubelet = c.versioned(clause.Kernel, path.Child("kernel")), c.versioned(clause.Kubelet, path.Child("kubelet"))
+	c.uses.system = c.uses.system || clause.Kernel != "" || clause.Kubelet != "" || clause.ProviderID != ""
 	if clause.Devices != nil {
 		c.plugins = true
-		c.uses.devices.add(clause.Devices.Driver, clause.Devices.Attribute)
+		c.uses.devices.add(clause.Devices.Driver, "")
+		for attribute := range clause.Devices.Attributes {
+			c.uses.devices.add(clause.Devices.Driver, attribute)
+		}
 		compiled.devices = c.devices(*clause.Devices, path.Child("devices"))
 	}
 	compiled.features = c.features(clause.Features, path.Child("features"))
@@ -311,15 +298,33 @@ func (c *compiler) table(values map[string]string, facts bool, path *field.Path)
 	}
 }
 
-func (c *compiler) nameRegex(text string, path *field.Path) *regexp.Regexp {
-	if !strings.HasPrefix(text, "^") {
-		c.invalid(path, text, fmt.Errorf("must begin with ^: a name that contains the pattern somewhere is rarely meant"))
-		return nil
+// names compiles patterns for names, or the expression that stands in their place: it begins with ^, as no name does.
+func (c *compiler) names(compiled *condition, names []string, path *field.Path, groups bool) {
+	if len(names) == 1 && strings.HasPrefix(names[0], "^") {
+		compiled.nameRegex = c.expression(names[0], path.Index(0), groups)
+		return
 	}
+	for i, name := range names {
+		switch {
+		case name == "":
+			c.errs = append(c.errs, field.Required(path.Index(i), "must be a name or a pattern for names"))
+		case strings.HasPrefix(name, "^"):
+			c.errs = append(c.errs, field.Forbidden(path.Index(i), "an expression, which begins with ^, stands alone: write (a|b) in it for alternatives"))
+		case strings.ContainsAny(name, `[](){}+?|$\`):
+			c.errs = append(c.errs, field.Invalid(path.Index(i), name, "no name of a Node has this; an expression must begin with ^"))
+		}
+	}
+	compiled.names = names
+}
+
+func (c *compiler) expression(text string, path *field.Path, groups bool) *regexp.Regexp {
 	compiled, err := regexp.Compile(text)
 	if err != nil {
 		c.invalid(path, text, err)
 		return nil
+	}
+	if !groups && compiled.NumSubexp() > 0 {
+		c.errs = append(c.errs, field.Forbidden(path, "only the expression of the rule itself may have groups"))
 	}
 	return compiled
 }
@@ -357,8 +362,10 @@ func (c *compiler) devices(condition DeviceCondition, path *field.Path) *DeviceC
 	if condition.Driver == "" {
 		c.errs = append(c.errs, field.Required(path.Child("driver"), "as in the ResourceSlices: kubectl get resourceslices"))
 	}
-	if (condition.Attribute == "") != (condition.Glob == "") {
-		c.errs = append(c.errs, field.Required(path, "attribute and glob belong together"))
+	for _, name := range slices.Sorted(maps.Keys(condition.Attributes)) {
+		if name == "" || condition.Attributes[name] == "" {
+			c.errs = append(c.errs, field.Required(path.Child("attributes").Key(name), "must be a name, and a pattern for its value"))
+		}
 	}
 	condition.Min = new(ptr.Deref(condition.Min, 1))
 	if *condition.Min < 1 {

@@ -3,8 +3,12 @@ package classify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"nodekeep.dev/nodekeep/quantity"
 )
@@ -72,8 +76,8 @@ func (r *compiled) alwaysSets(key string) bool {
 // isTautology reports whether the condition is true of every Node.
 func (c *condition) isTautology() bool {
 	all := len(c.names) == 0 || slices.Contains(c.names, "*")
-	return all && c.nameRegex == nil && len(c.labels)+len(c.capacity)+len(c.allocatable)+len(c.features)+len(c.inventory) == 0 &&
-		c.arch == "" && c.os == "" && c.runtime == "" && c.providerID == "" && c.kernel == nil && c.kubelet == nil && c.devices == nil &&
+	return all && c.nameRegex == nil && len(c.labels)+len(c.capacity)+len(c.features)+len(c.inventory) == 0 &&
+		c.providerID == "" && c.kernel == nil && c.kubelet == nil && c.devices == nil &&
 		(len(c.alternatives) == 0 || slices.ContainsFunc(c.alternatives, func(alternative condition) bool { return alternative.isTautology() }))
 }
 
@@ -101,17 +105,33 @@ func (c *condition) contradictions() (all []string) {
 // unreported returns what the condition itself asks for and no kubelet reports.
 func (c *condition) unreported() (all []string) {
 	for _, row := range []struct {
-		field, pattern, meant string
-		known                 []string
-	}{{"arch", c.arch, inGo(c.arch), architectures()}, {"os", c.os, "", systems()}} {
-		if row.pattern == "" || slices.ContainsFunc(row.known, func(name string) bool { return Match(row.pattern, name) }) {
-			continue
+		key   string
+		inGo  func(string) string
+		known []string
+	}{{corev1.LabelArchStable, inGo, architectures()}, {corev1.LabelOSStable, func(string) string { return "" }, systems()}} {
+		for _, values := range c.selected(row.key) {
+			if slices.ContainsFunc(values, func(value string) bool { return slices.Contains(row.known, value) }) {
+				continue
+			}
+			text := fmt.Sprintf("%s=%s, which no kubelet reports", row.key, strings.Join(values, ","))
+			if meant := cmp.Or(row.inGo(values[0]), quantity.Nearest(values[0], row.known)); meant != "" {
+				text += fmt.Sprintf(" (did you mean %s?)", meant)
+			}
+			all = append(all, text)
 		}
-		text := fmt.Sprintf("node.%s %s, which no kubelet reports", row.field, row.pattern)
-		if meant := cmp.Or(row.meant, quantity.Nearest(row.pattern, row.known)); meant != "" {
-			text += fmt.Sprintf(" (did you mean %s?)", meant)
-		}
-		all = append(all, text)
 	}
 	return all
+}
+
+// selected returns the values of which a label must have one, for each requirement of the condition.
+func (c *condition) selected(key string) (values [][]string) {
+	for i := range c.labels {
+		switch c.labels[i].Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			if c.labels[i].Key() == key {
+				values = append(values, slices.Sorted(maps.Keys(c.labels[i].Values())))
+			}
+		}
+	}
+	return values
 }

@@ -178,19 +178,19 @@ func TestEvaluate(t *testing.T) {
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"huge pages of a size that the machine does not have are 0": {
-			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32"), PluginsRegistered: true},
+			rules: add(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Capacity: room("cpu", "32"), PluginsRegistered: true},
 			want: labels{"hit": "true"},
 		},
 		"huge pages that the kubelet has not reported yet are not 0": {
-			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32")},
+			rules: add(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Capacity: room("cpu", "32")},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"huge pages of a kubelet that reports no resource are not 0": {
-			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{PluginsRegistered: true},
+			rules: add(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{PluginsRegistered: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"huge pages that it reports as 0 are 0 at once": {
-			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("hugepages-1Gi", "0")},
+			rules: add(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Capacity: room("hugepages-1Gi", "0")},
 			want: labels{"hit": "true"},
 		},
 		"volumes of a driver that the Node does not have are 0, as a value, too": {
@@ -234,7 +234,7 @@ func TestEvaluate(t *testing.T) {
 			want:  labels{"a": "1", "c": "2"},
 		},
 		"a group of the name becomes a value": {
-			rules: []classify.Rule{{Name: "rack", Condition: classify.Condition{Clause: classify.Clause{NameRegex: `^[a-z]+-r(?P<rack>[0-9]{2})-`}}, Set: labels{"example.com/rack": "r{name.rack}"}}},
+			rules: []classify.Rule{{Name: "rack", Condition: classify.Condition{Clause: classify.Clause{Names: []string{`^[a-z]+-r(?P<rack>[0-9]{2})-`}}}, Set: labels{"example.com/rack": "r{name.rack}"}}},
 			facts: classify.Facts{Name: "worker-r07-3"}, want: labels{"example.com/rack": "r07"},
 		},
 		"a value that no label can have is a problem, and no later rule takes its place": {
@@ -242,12 +242,12 @@ func TestEvaluate(t *testing.T) {
 			facts: classify.Facts{System: classify.System{Kernel: "6.1 evil/../"}}, want: labels{}, problems: 1,
 		},
 		"a kubelet older than asked for does not match": {
-			rules: add(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "amd64"}}}),
-			facts: classify.Facts{System: classify.System{Kubelet: "v1.34.9+k3s1", Arch: "amd64"}}, want: labels{"hit": "false"},
+			rules: add(classify.Condition{Clause: classify.Clause{Kubelet: ">=1.35", Kernel: "6*"}}),
+			facts: classify.Facts{System: classify.System{Kubelet: "v1.34.9+k3s1", Kernel: "6.1.0"}}, want: labels{"hit": "false"},
 		},
 		"a kubelet as new as asked for matches": {
-			rules: add(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "a*64"}}}),
-			facts: classify.Facts{System: classify.System{Kubelet: "v1.36.3", Arch: "amd64"}}, want: labels{"hit": "true"},
+			rules: add(classify.Condition{Clause: classify.Clause{Kubelet: ">=1.35", Kernel: "6*"}}),
+			facts: classify.Facts{System: classify.System{Kubelet: "v1.36.3", Kernel: "6.1.0"}}, want: labels{"hit": "true"},
 		},
 		"a provider ID that a cloud controller has yet to set is not known": {
 			rules: add(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), facts: classify.Facts{Uninitialized: true}, want: labels{}, blocked: map[string]string{"hit": "one"},
@@ -256,7 +256,7 @@ func TestEvaluate(t *testing.T) {
 			rules: add(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), want: labels{"hit": "false"},
 		},
 		"devices of ResourceSlices are counted": {
-			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: new(2)}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attributes: map[string]string{"productName": "*RTX 5070*"}, Min: new(2)}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Devices: []classify.Device{
 				{Driver: "gpu.nvidia.com", Attributes: labels{"productName": "NVIDIA GeForce RTX 5070 Ti"}}, {Driver: "gpu.nvidia.com", Attributes: labels{"productName": "GeForce RTX 5070"}},
 				{Driver: "other", Attributes: labels{"productName": "RTX 5070"}},
@@ -316,20 +316,20 @@ func TestEvaluate(t *testing.T) {
 
 func TestCompileNamesEveryError(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
-		{Name: "Bad Name", Condition: classify.Condition{Clause: classify.Clause{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}}, Set: map[string]string{"k": "{capacity.cpu"}},
+		{Name: "Bad Name", Condition: classify.Condition{Clause: classify.Clause{Labels: "a in", Names: []string{"x("}, Capacity: map[string]string{"cpu": "many"}}}, Set: map[string]string{"k": "{capacity.cpu"}},
 		{Name: "twice", Condition: classify.Condition{Clause: classify.Clause{Labels: "later=1,own=1"}}, Set: map[string]string{"own": "1"}, Precedence: "me"},
-		{Name: "twice", Condition: classify.Condition{Clause: classify.Clause{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
+		{Name: "twice", Condition: classify.Condition{Clause: classify.Clause{Names: []string{"^("}, Kubelet: ">=new"}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
 		{Name: "empty"},
-		{Name: "resources", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memmory": ">=1", "cpus": "1", "a/b/c": "1"}}, Alternatives: []classify.Clause{{Allocatable: map[string]string{"gpu": "1e-9999999"}}}}, Set: map[string]string{"x": "{allocatable.pod}"}},
-		{Name: "devices", Condition: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: new(-1)}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
+		{Name: "resources", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memmory": ">=1", "cpus": "1", "a/b/c": "1"}}, Alternatives: []classify.Clause{{Capacity: map[string]string{"gpu": "1e-9999999"}}}}, Set: map[string]string{"x": "{allocatable.pod}"}},
+		{Name: "devices", Condition: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attributes: map[string]string{"x": ""}, Min: new(-1)}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
 	}, field.NewPath("labels", "rules"))
 	for _, want := range []string{
-		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.nameRegex`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,
+		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.names[0]`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,
 		`labels.rules[1].when.labels: Forbidden: later is set by this rule or a later one`, `labels.rules[1].when.labels: Forbidden: own is set`, `labels.rules[1].precedence`,
-		`labels.rules[2].name: Duplicate`, `labels.rules[2].when.nameRegex`, `labels.rules[2].when.node.kubelet`, `labels.rules[2].set[later]`, `labels.rules[2].set[a b]`,
-		`labels.rules[3].set: Required`, `labels.rules[5].when.devices.driver: Required`, `labels.rules[5].when.devices.min`, `labels.rules[5].set[d]`,
+		`labels.rules[2].name: Duplicate`, `labels.rules[2].when.names[0]`, `labels.rules[2].when.kubelet`, `labels.rules[2].set[later]`, `labels.rules[2].set[a b]`,
+		`labels.rules[3].set: Required`, `labels.rules[5].when.devices.driver: Required`, `labels.rules[5].when.devices.attributes[x]: Required`, `labels.rules[5].when.devices.min`, `labels.rules[5].set[d]`,
 		`labels.rules[4].when.capacity[memmory]: Invalid value: "memmory": is no resource that Kubernetes has (did you mean memory?)`, `labels.rules[4].when.capacity[cpus]`,
-		`labels.rules[4].when.capacity[a/b/c]`, `labels.rules[4].when.any[0].allocatable[gpu]: Invalid value: "gpu"`, `labels.rules[4].when.any[0].allocatable[gpu]: Invalid value: "1e-9999999"`,
+		`labels.rules[4].when.capacity[a/b/c]`, `labels.rules[4].when.any[0].capacity[gpu]: Invalid value: "gpu"`, `labels.rules[4].when.any[0].capacity[gpu]: Invalid value: "1e-9999999"`,
 		`labels.rules[4].set[x]: Invalid value: "{allocatable.pod}": {allocatable.pod}: pod is no resource that Kubernetes has (did you mean pods?)`,
 	} {
 		assert.ErrorContains(t, errs.ToAggregate(), want)
@@ -350,7 +350,7 @@ func FuzzEvaluate(f *testing.F) {
 			}
 		}
 		specs := append(rules(), classify.Rule{
-			Name: "fuzzed", Condition: classify.Condition{Clause: classify.Clause{Labels: selector, NameRegex: "^" + name + "(?P<rack>.*)", Node: classify.NodeCondition{Kernel: kernel, Arch: arch}}}, Set: map[string]string{"fuzzed": template},
+			Name: "fuzzed", Condition: classify.Condition{Clause: classify.Clause{Labels: selector, Names: []string{"^" + name + "(?P<rack>.*)"}, Kernel: kernel, Kubelet: arch}}, Set: map[string]string{"fuzzed": template},
 		})
 		compiled, errs := classify.Compile(specs, nil)
 		if len(errs) > 0 {

@@ -3,6 +3,7 @@ package classify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -102,8 +103,8 @@ func (t *trace) label(e *evaluation, requirement *labels.Requirement, holds trut
 
 func (t *trace) devices(f *Facts, condition *DeviceCondition, found int, holds truth) {
 	want := ">=" + strconv.Itoa(*condition.Min)
-	if condition.Glob != "" {
-		want += fmt.Sprintf(" with %s %s", condition.Attribute, condition.Glob)
+	for _, name := range slices.Sorted(maps.Keys(condition.Attributes)) {
+		want += fmt.Sprintf(" with %s %s", name, condition.Attributes[name])
 	}
 	t.test(DevicesFact+condition.Driver, want, strconv.Itoa(found), holds)
 	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.DevicesKnown && !f.PluginsRegistered

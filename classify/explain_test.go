@@ -15,7 +15,7 @@ import (
 
 func TestExplainSaysWhichFactsDecided(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	facts := Facts{Name: "n1", Labels: map[string]string{"mine": "1"}, System: System{Arch: "amd64"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse("8")}}
+	facts := Facts{Name: "n1", Labels: map[string]string{"mine": "1"}, System: System{Kernel: "6.1"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse("8")}}
 	to := func(value string) map[string]string { return map[string]string{"a": value} }
 	cpu := func(want string) Condition {
 		return Condition{Clause: Clause{Capacity: map[string]string{"cpu": want}}}
@@ -56,11 +56,11 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 			rules: []Rule{{Name: "one", Set: to("{capacity.memory}")}}, want: []string{"one unknown capacity.memory=?"},
 		},
 		"the alternative that is true": {
-			rules: []Rule{{Name: "one", Condition: Condition{Alternatives: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
-			want:  []string{"one sets any[1] node.arch=amd64"},
+			rules: []Rule{{Name: "one", Condition: Condition{Alternatives: []Clause{{Names: []string{"x"}}, {Kernel: "6*"}}}, Set: to("1")}},
+			want:  []string{"one sets any[1] node.kernel=6.1"},
 		},
 		"a false alternative next to a true one does not decide": {
-			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Capacity: map[string]string{"cpu": ">=16"}}, Alternatives: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Capacity: map[string]string{"cpu": ">=16"}}, Alternatives: []Clause{{Names: []string{"x"}}, {Kernel: "6*"}}}, Set: to("1")}},
 			want:  []string{"one false capacity.cpu=8"},
 		},
 		"alternatives that are false": {
@@ -74,7 +74,7 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 		"an operator's label, audit, and a value that can be no label": {
 			rules: []Rule{
 				{Name: "one", Set: map[string]string{"mine": "2"}}, {Name: "two", Set: to("2"), Mode: Audit},
-				{Name: "three", Condition: Condition{Clause: Clause{NameRegex: "^(?P<x>n)"}}, Set: to("{name.x}-")},
+				{Name: "three", Condition: Condition{Clause: Clause{Names: []string{"^(?P<x>n)"}}}, Set: to("{name.x}-")},
 			},
 			want: []string{"two audit", "three invalid name=n1 name.x=n", "one taken"},
 		},

@@ -32,10 +32,12 @@ type Rule struct {
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Hold string `json:"hold"`
 	// Whose value counts where an operator has set the label, too: operator (the default) or rule.
+	// rule is for labels that scripts set wrongly.
 	Precedence Precedence `json:"precedence"`
 	// Whether the rule sets labels: enforce (the default) or audit, which only reports.
+	// audit is for a rule that is not trusted yet.
 	Mode Mode `json:"mode"`
-	// Whose word the rule may take for a label that no kubelet may set: kubelet, or nobody's.
+	// Whose word the rule may take for a label that no kubelet may set: kubelet, or nobody's. It is for clusters that trust their kubelets.
 	Trust Trust `json:"trust"`
 }
 
@@ -79,17 +81,15 @@ type Condition struct {
 type Clause struct {
 	// A selector of labels, as kubectl -l takes it.
 	Labels string `json:"labels"`
-	// Patterns with *. One must match the Node's name.
+	// Patterns with *. One must match the Node's name. A single one that begins with ^ is an expression (RE2); its named groups are facts.
 	Names []string `json:"names"`
-	// An expression (RE2) for the Node's name, which begins with ^. Named groups are facts.
-	NameRegex string `json:"nameRegex"`
 	// What the machine has: a resource and a comparison, such as ">=1", "<64Gi" or "8".
 	Capacity map[string]string `json:"capacity"`
-	// What Pods may use, in the same form.
-	Allocatable map[string]string `json:"allocatable"`
-	// The software of the machine.
-	Node NodeCondition `json:"node"`
-	// A pattern with * for spec.providerID.
+	// The version of the kernel: a pattern, or a comparison such as ">=6.1". It is for workloads that need a feature of the kernel.
+	Kernel string `json:"kernel"`
+	// The version of the kubelet: a pattern, or a comparison such as ">=1.35". It is for clusters that are being upgraded.
+	Kubelet string `json:"kubelet"`
+	// A pattern with * for spec.providerID, which names the cloud, and on some clouds the zone.
 	ProviderID string `json:"providerID"`
 	// Devices of the Node's ResourceSlices.
 	Devices *DeviceCondition `json:"devices"`
@@ -100,30 +100,14 @@ type Clause struct {
 	Inventory map[string]string `json:"inventory,omitempty"`
 }
 
-// NodeCondition is about the software of a machine. Arch, OS and Runtime are patterns with *; Kernel and Kubelet are patterns or
-// comparisons of versions (">=1.35").
-type NodeCondition struct {
-	// A pattern with *, such as arm64.
-	Arch string `json:"arch"`
-	// A pattern with *, such as linux.
-	OS string `json:"os"`
-	// A pattern, or a comparison of versions such as ">=6.1".
-	Kernel string `json:"kernel"`
-	// A pattern with *, such as containerd://*.
-	Runtime string `json:"runtime"`
-	// A pattern, or a comparison of versions such as ">=1.35".
-	Kubelet string `json:"kubelet"`
-}
-
 // DeviceCondition counts devices of the Node's ResourceSlices.
 type DeviceCondition struct {
 	// The driver that publishes the devices.
 	// +required
 	Driver string `json:"driver"`
-	// The attribute whose value must match glob. Without one, all devices of the driver count.
-	Attribute string `json:"attribute"`
-	// A pattern with * for that value.
-	Glob string `json:"glob"`
+	// Attributes of a device, and a pattern with * for the value of each. Without one, all devices of the driver count.
+	// +kubebuilder:validation:MaxProperties=20
+	Attributes map[string]string `json:"attributes,omitempty"`
 	// How many there must be at least; 1 by default.
 	// +kubebuilder:validation:Minimum=1
 	Min *int `json:"min"`
@@ -145,7 +129,7 @@ func (c Condition) reported() bool {
 }
 
 func (c Clause) reported() bool {
-	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil || len(c.Features) > 0
+	return len(c.Capacity) > 0 || c.Kernel != "" || c.Kubelet != "" || c.ProviderID != "" || c.Devices != nil || len(c.Features) > 0
 }
 
 // InventoryFact is a fact of an inventory that a rule uses, and where the rule names it.

@@ -61,7 +61,7 @@ func factsOf(text string) []factName {
 	return t.facts
 }
 
-// check returns why the value cannot be made. The parameter groups has the named groups of the rule's nameRegex.
+// check returns why the value cannot be made. The parameter groups has the named groups of the rule's expression for names.
 func (t template) check(groups []string) error {
 	for _, fact := range t.facts {
 		if err := fact.check(groups); err != nil {
@@ -104,7 +104,7 @@ func (f factName) check(groups []string) error {
 		if slices.Contains(groups, f.name) {
 			return nil
 		}
-		return fmt.Errorf("{name.%s} is not a named group of nameRegex: write (?P<%s>...) there", f.name, f.name)
+		return fmt.Errorf("{name.%s} is not a named group: write (?P<%s>...) into an expression of when.names, which begins with ^", f.name, f.name)
 	}
 	return fmt.Errorf("{%s.%s} is not a fact: use {name.GROUP}, {labels.KEY}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD}, {devices.ATTRIBUTE} or {inventory.SOURCE.ATTRIBUTE}", f.group, f.name)
 }

@@ -56,7 +56,7 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 		"unknown, though those that are read differ":          {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
 		"of those that the rule counts": {
 			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) {
-				r.Condition.Devices.Attribute, r.Condition.Devices.Glob = "productName", "*H100"
+				r.Condition.Devices.Attributes = map[string]string{"productName": "*H100"}
 			},
 			want: labels{"gpu.model": "nvidia-h100", "gpu.place": "B.1-nvidia-h100"},
 		},

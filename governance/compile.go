@@ -18,15 +18,14 @@ import (
 
 // Bounds of the section governance. The schema of the NodePolicy has most of them.
 const (
-	maxKeys       = 100
-	maxReserved   = 20
-	maxValues     = 250 // of a key
-	maxOwners     = 20
-	maxRequires   = 20
-	maxPattern    = 256
-	maxOwner      = 253
-	maxDescribing = 500
-	maxAfter      = 7 * 24 * time.Hour
+	maxKeys     = 100
+	maxReserved = 20
+	maxValues   = 250 // of a key
+	maxOwners   = 20
+	maxRequires = 20
+	maxPattern  = 256
+	maxOwner    = 253
+	maxAfter    = 7 * 24 * time.Hour
 )
 
 // defaultAfter is in force where the policy has no noncompliant.after. A Node that breaks a rule gets the taint at once.
@@ -118,9 +117,6 @@ func (c *compiler) key(key Key, path *field.Path) compiledKey {
 	c.name(key.Key, path.Child("key"))
 	if !slices.Contains([]Mode{Audit, Warn, Deny}, key.Mode) {
 		c.errs = append(c.errs, field.NotSupported(path.Child("mode"), key.Mode, []Mode{Audit, Warn, Deny}))
-	}
-	if len(key.Description) > maxDescribing || !utf8.ValidString(key.Description) {
-		c.errs = append(c.errs, field.TooLong(path.Child("description"), key.Description, maxDescribing))
 	}
 	if len(key.Values) > 0 && key.Pattern != "" {
 		c.errs = append(c.errs, field.Forbidden(path.Child("pattern"), "values say already which values the label may have"))

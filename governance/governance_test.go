@@ -87,7 +87,6 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 			{Key: "long", Pattern: strings.Repeat("x", 257)},
 			{Key: "itself", Requires: []string{"itself", ""}},
 			{Key: "owned", Owners: []string{"ann", "user:", "robot:x", "serviceaccount:x", "serviceaccount:X/y", "user:a\nb", "user:\xff"}},
-			{Key: "described", Description: strings.Repeat("d", 501)},
 		},
 		Reserved:     []string{"", "a b", "a/b/c", "x.com/*", "x.com/*"},
 		Noncompliant: Noncompliant{Taint: "a b=ü:Never", Delay: "soon"},
@@ -101,7 +100,7 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 		"governance.keys[4].pattern", "governance.keys[4].values[1]", "governance.keys[4].values[2]", "governance.keys[4].values[3]",
 		"governance.keys[5].pattern", "governance.keys[6].pattern", "governance.keys[7].pattern", "governance.keys[8].requires[0]", "governance.keys[8].requires[1]",
 		"governance.keys[9].owners[0]", "governance.keys[9].owners[1]", "governance.keys[9].owners[2]", "governance.keys[9].owners[3]", "governance.keys[9].owners[4]",
-		"governance.keys[9].owners[5]", "governance.keys[9].owners[6]", "governance.keys[10].description",
+		"governance.keys[9].owners[5]", "governance.keys[9].owners[6]",
 		"governance.reserved[0]", "governance.reserved[1]", "governance.reserved[2]", "governance.reserved[4]",
 		"governance.noncompliant.taint", "governance.noncompliant.after",
 	} {

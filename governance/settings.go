@@ -12,7 +12,7 @@ type Settings struct {
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MinLength=1
 	Reserved []string `json:"reserved"`
-	// The taint of Nodes that break a rule.
+	// The taint of Nodes that break a rule of mode warn or deny. It is for clusters whose workloads must not start on such a Node.
 	Noncompliant Noncompliant `json:"noncompliant"`
 }
 
@@ -24,9 +24,6 @@ type Key struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
-	// A sentence for readers, which reports show.
-	// +kubebuilder:validation:MaxLength=500
-	Description string `json:"description"`
 	// The label has one of these values. Without them, it may have any.
 	// +kubebuilder:validation:MaxItems=250
 	// +kubebuilder:validation:items:MaxLength=63
@@ -34,11 +31,11 @@ type Key struct {
 	// An expression (RE2) that the whole value must match.
 	// +kubebuilder:validation:MaxLength=256
 	Pattern string `json:"pattern"`
-	// Every Node has the label.
+	// Every Node has the label. It is for labels by which costs or workloads are assigned.
 	Required bool `json:"required"`
-	// Once set, the label is neither changed nor removed.
+	// Once set, the label is neither changed nor removed, such as that of a rack.
 	Immutable bool `json:"immutable"`
-	// Keys that a Node with this label has, too.
+	// Keys that a Node with this label has, too, such as the model of a GPU besides their number.
 	// +kubebuilder:validation:MaxItems=20
 	Requires []string `json:"requires"`
 	// Who may change the label: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME. A * at the end stands for any characters. Without
@@ -67,7 +64,7 @@ type Noncompliant struct {
 	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
 	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
 	Taint string `json:"taint"`
-	// How long a Node breaks a rule before it gets the taint, such as 1h. The default is 0: it gets the taint at once.
+	// How long a Node breaks a rule before it gets the taint, such as 1h, in which an operator can mend a slip. The default is 0: it gets the taint at once.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Delay string `json:"after"`
 }

@@ -49,7 +49,7 @@ type Entry struct {
 	// A ConfigMap in nodekeep's namespace; the document is its key inventory.json.
 	// +kubebuilder:validation:MaxLength=253
 	ConfigMap string `json:"configMap"`
-	// How often the document is read; 5m by default.
+	// How often the document is read; 5m by default. Shorter is for a document that changes while machines are being installed.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Interval string `json:"interval"`
 	// How capture proves to the server who it is.
@@ -63,10 +63,12 @@ type Entry struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`
 	Attributes []string `json:"attributes"`
-	// How long what was read last stays in force while the source cannot be read; 24h by default.
+	// How long what was read last stays in force while the source cannot be read; 24h by default. Shorter
+	// is for facts that soon become wrong.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	StaleAfter string `json:"staleAfter"`
-	// Whether records are made of Nodes that the document lists and that have never registered.
+	// Whether records are made of Nodes that the document lists and that have never registered. Then their labels are
+	// in their very first CREATE.
 	Preload bool `json:"preload"`
 }
 

@@ -20,7 +20,7 @@ func annotated(version record.Version, annotations labels) *corev1.Node {
 }
 
 func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
-	p := loaded(t, `annotations: {keep: ["a.io/*"]}`)
+	p := loaded(t, `annotations: ["a.io/*"]`)
 	object := annotated(5, labels{"a.io/x": "1", "other.io/x": strings.Repeat("x", 1000), "a.io/large": strings.Repeat("x", record.MaxAnnotationBytes+1)})
 	object.ManagedFields = append(object.ManagedFields, wrote("kubectl", 1, "label"), wrote("kubectl", 1, "@a.io/x", "@other.io/x"))
 	read := OfKeeping(object, p.Annotations())
@@ -42,7 +42,7 @@ func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
 }
 
 func TestWhatIsRecordedOfAnnotations(t *testing.T) {
-	const keep, wide = `annotations: {keep: ["a.io/*"]}`, `annotations: {keep: ["a.io/*", "b.io/*"]}`
+	const keep, wide = `annotations: ["a.io/*"]`, `annotations: ["a.io/*", "b.io/*"]`
 	long := strings.Repeat("x", record.MaxAnnotationBytes)
 	for name, tt := range map[string]struct {
 		read     string // the policy by which the Node was read
@@ -85,7 +85,7 @@ func TestWhatIsRecordedOfAnnotations(t *testing.T) {
 
 // A Node shows other keys each time that it registers, under a policy that restores none of the old ones in time.
 func TestARecordHoldsNoMoreAnnotationsThanTheLimit(t *testing.T) {
-	p := loaded(t, `annotations: {keep: ["a.io/*"]}`)
+	p := loaded(t, `annotations: ["a.io/*"]`)
 	r := record.Record{}
 	for life := range record.Version(6) {
 		node := object(types.UID(fmt.Sprint("life-", life)), 10*(life+1), nil)
@@ -104,7 +104,7 @@ func TestARecordHoldsNoMoreAnnotationsThanTheLimit(t *testing.T) {
 }
 
 func TestAnAnnotationHasACauseInTheHistory(t *testing.T) {
-	p := loaded(t, `annotations: {keep: ["a.io/*"]}`)
+	p := loaded(t, `annotations: ["a.io/*"]`)
 	object := annotated(9, labels{"a.io/x": "2"})
 	object.ManagedFields = append(object.ManagedFields, wrote("kubectl-annotate", 1, "@a.io/x"))
 	r := remembering("a", 5, labels{"@a.io/x": "1"})

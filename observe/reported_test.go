@@ -127,8 +127,14 @@ func lookingAt(t *testing.T, n *corev1.Node) classify.Rules {
 		}
 		return compared
 	}
+	set := map[string]string{"a": "b"}
+	for name := range n.Status.Allocatable {
+		if quantity.WrongName(string(name)) == "" {
+			set[fmt.Sprintf("a%d", len(set))] = "{allocatable." + string(name) + "}"
+		}
+	}
 	rules, errs := classify.Compile([]classify.Rule{{
-		Name: "all", Condition: classify.Condition{Clause: classify.Clause{Capacity: all(n.Status.Capacity), Allocatable: all(n.Status.Allocatable)}}, Set: map[string]string{"a": "b"},
+		Name: "all", Condition: classify.Condition{Clause: classify.Clause{Capacity: all(n.Status.Capacity)}}, Set: set,
 	}}, nil)
 	require.Empty(t, errs)
 	return rules

@@ -159,7 +159,7 @@ func recordable(t *testing.T, n *Node) {
 	if n.Name == "" || !utf8.ValidString(n.Name) || n.UID == "" || !utf8.ValidString(string(n.UID)) || n.Fault != nil { // the API server makes these
 		return
 	}
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  annotations: {keep: ['*.a.io/*', a]}"), policy.DefaultGate)
+	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  annotations: ['*.a.io/*', a]"), policy.DefaultGate)
 	require.NoError(t, err)
 	prev := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}, "@a": {Value: "1"}, "@not.read": {Value: "1"}}})
 	for _, r := range []record.Record{{}, prev} {

@@ -11,10 +11,10 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Annotations selects the annotations of a Node that are recorded: those of annotations.keep, except those that [annotationOwner] refuses. The zero
+// Annotations selects the annotations of a Node that are recorded: those of annotations, except those that [annotationOwner] refuses. The zero
 // value keeps none. Equal ones are equal by ==.
 type Annotations struct {
-	patterns string // of annotations.keep, separated by commas
+	patterns string // of annotations, separated by commas
 }
 
 // AnnotationsOf returns those that [Annotations.String] wrote.
@@ -30,12 +30,12 @@ func (a Annotations) Configured() bool { return a.patterns != "" }
 func (a Annotations) Keeps(annotation string) (keeps bool, reason string) {
 	pattern, kept := a.keep().match(annotation)
 	if !kept {
-		return false, "annotations.keep does not select it"
+		return false, "the annotations of the policy do not select it"
 	}
 	if owner, owned := annotationOwner(annotation); owned {
 		return false, "it belongs to " + owner
 	}
-	return true, "annotations.keep has " + pattern
+	return true, "annotations has " + pattern
 }
 
 func (a Annotations) keep() patterns {
@@ -75,7 +75,7 @@ func (p Policy) Annotations() Annotations { return p.annotations }
 // literalDomain is a glob whose part before the slash ends in a domain of two names or more: "example.com/*", "*.example.com/rack-*".
 var literalDomain = regexp.MustCompile(`^(?:[^/]*\.)?[A-Za-z0-9-]+\.[A-Za-z0-9-]+/`)
 
-// readAnnotations checks annotations.keep. Unlike labels, annotations hold the state of many components. So a wildcard must name the owner
+// readAnnotations checks annotations. Unlike labels, annotations hold the state of many components. So a wildcard must name the owner
 // of the annotations that it keeps.
 func (p *Policy) readAnnotations(keep patterns, path *field.Path) field.ErrorList {
 	errs := keep.validate(path)

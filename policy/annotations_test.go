@@ -15,18 +15,18 @@ import (
 
 func loadAnnotations(t *testing.T, keep string) Policy {
 	t.Helper()
-	p := loadPolicy(t, "labels: {onConflict: restoreStored}\nannotations: {keep: ["+keep+"]}\n")
+	p := loadPolicy(t, "labels: {onConflict: restoreStored}\nannotations: ["+keep+"]\n")
 	return p
 }
 
 func TestAnnotationsThatAPolicyKeeps(t *testing.T) {
 	p := loadAnnotations(t, `metal3.io/BareMetalHost, "*.example.com/*", "karpenter.sh/do-not-disrupt", "*.kubernetes.io/*", owner`)
 	for annotation, reason := range map[string]string{
-		"metal3.io/BareMetalHost":     "annotations.keep has metal3.io/BareMetalHost",
-		"a.example.com/x":             "annotations.keep has *.example.com/*",
-		"karpenter.sh/do-not-disrupt": "annotations.keep has karpenter.sh/do-not-disrupt",
-		"owner":                       "annotations.keep has owner",
-		"cluster-autoscaler.kubernetes.io/scale-down-disabled": "annotations.keep has *.kubernetes.io/*",
+		"metal3.io/BareMetalHost":     "annotations has metal3.io/BareMetalHost",
+		"a.example.com/x":             "annotations has *.example.com/*",
+		"karpenter.sh/do-not-disrupt": "annotations has karpenter.sh/do-not-disrupt",
+		"owner":                       "annotations has owner",
+		"cluster-autoscaler.kubernetes.io/scale-down-disabled": "annotations has *.kubernetes.io/*",
 	} {
 		keeps, value := p.Keeps("@" + annotation)
 		assert.True(t, keeps, annotation)
@@ -56,9 +56,9 @@ func TestAnnotationsThatNoPolicyMayKeep(t *testing.T) {
 		"nodewright.nvidia.com/nodeState_x", "example.com/cordon-reason", "fabric.topograph.run/x", "accelerator.topograph.run/x", "a.kubevirt.io/x", "kubevirt.io/heartbeat", "cattle.io/status",
 		"nvidia.com/gpu-driver-upgrade-state", "projectcalico.org/*", "alpha.kubernetes.io/provided-node-ip", "kubeadm.kubernetes.io/x", "rke.cattle.io/x", "medik8s.io/x",
 	} {
-		_, err := Load([]byte(policytest.Manifest("annotations:\n  keep:\n  - owner\n  - \""+refused+"\"\n")), DefaultGate)
+		_, err := Load([]byte(policytest.Manifest("annotations:\n- owner\n- \""+refused+"\"\n")), DefaultGate)
 		require.Error(t, err, refused)
-		assert.ErrorContains(t, err, "line 8: spec.annotations.keep[1]: Forbidden: "+refused+" belongs to")
+		assert.ErrorContains(t, err, "line 7: spec.annotations[1]: Forbidden: "+refused+" belongs to")
 	}
 }
 
@@ -66,10 +66,10 @@ func TestPatternsForAnnotationsNameTheirDomain(t *testing.T) {
 	var wide []string
 	for _, pattern := range []string{"*", "*/*", "**", "*/owner", "own*", "*.io/*", "*io/*", "*kubernetes.io/*", "example*/x", "io/*"} {
 		wide = append(wide, `"`+pattern+`"`)
-		_, err := Load([]byte(policytest.Manifest("annotations: {keep: [\""+pattern+"\"]}\n")), DefaultGate)
+		_, err := Load([]byte(policytest.Manifest("annotations: [\""+pattern+"\"]\n")), DefaultGate)
 		require.ErrorContains(t, err, "is too wide", pattern)
 	}
-	_, err := Load([]byte(policytest.Manifest("annotations: {keep: ["+strings.Join(wide, ",")+", volumes.kubernetes.io/x, 'a b', '']}\n")), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest("annotations: ["+strings.Join(wide, ",")+", volumes.kubernetes.io/x, 'a b', '']\n")), DefaultGate)
 	var all FileErrors
 	require.ErrorAs(t, err, &all)
 	assert.Len(t, all, len(wide)+3, "all at once")

@@ -33,7 +33,7 @@ func TestClaimed(t *testing.T) {
 func TestClaimsNameWhatClusterAPIAndTalosSetAndAreNotObeyed(t *testing.T) {
 	const capi, talosLabels, talosTaints = "cluster.x-k8s.io/taints-from-machine", "talos.dev/owned-labels", "talos.dev/owned-taints"
 	const talosAnnotations = "talos.dev/owned-annotations"
-	keeping := loadPolicy(t, "annotations: {keep: [example.com/slot]}\n")
+	keeping := loadPolicy(t, "annotations: [example.com/slot]\n")
 	type annotations = map[string]string
 	tests := map[string]struct {
 		annotations annotations

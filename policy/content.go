@@ -42,38 +42,33 @@ func (f Spec) Content() []Line {
 // contentDefaults returns the values of fields that are left out, by path. Fields without one have the zero value.
 func contentDefaults() map[string]string {
 	return map[string]string{
-		"labels.rules.hold":                         "0s",
-		"labels.rules.precedence":                   "operator",
-		"labels.rules.mode":                         "enforce",
-		"labels.rules.when.devices.min":             "1",
-		"labels.rules.when.any.devices.min":         "1",
-		"verify.label":                              "nodekeep.dev/verified",
-		"verify.start.perSecond":                    "10",
-		"verify.start.inFlight":                     "200",
-		"verify.limits.stopAbove":                   "20%",
-		"verify.limits.deletionsPerHour":            "3",
-		"verify.limits.orPercent":                   "10",
-		"verify.limits.cooldown":                    "15m",
-		"verify.profiles.mode":                      "enforce",
-		"verify.profiles.every":                     "1h",
-		"verify.profiles.taint":                     "nodekeep.dev/unverified:NoSchedule",
-		"verify.profiles.timeout":                   "30s",
-		"verify.profiles.startTimeout":              "2m",
-		"verify.profiles.attempts.max":              "5",
-		"verify.profiles.attempts.backoff":          "10s",
-		"verify.profiles.attempts.maxBackoff":       "5m",
-		"verify.profiles.deadline":                  "14m",
-		"verify.profiles.onTimeout":                 "keep",
-		"verify.profiles.reverify":                  "never",
-		"verify.profiles.onFailure":                 "keep",
-		"verify.profiles.wait.conditions.ifMissing": "wait",
-		"verify.profiles.checks.required":           "true",
-		"verify.profiles.checks.dns.servers":        "any",
-		"verify.profiles.checks.http.status":        "200",
-		"governance.keys.mode":                      "audit",
-		"governance.noncompliant.after":             "0s",
-		"inventory.interval":                        "5m",
-		"inventory.staleAfter":                      "24h",
+		"labels.rules.hold":                   "0s",
+		"labels.rules.precedence":             "operator",
+		"labels.rules.mode":                   "enforce",
+		"labels.rules.when.devices.min":       "1",
+		"labels.rules.when.any.devices.min":   "1",
+		"verify.label":                        "nodekeep.dev/verified",
+		"verify.limits.stopAbove":             "20%",
+		"verify.limits.deletionsPerHour":      "3",
+		"verify.profiles.mode":                "enforce",
+		"verify.profiles.every":               "1h",
+		"verify.profiles.taint":               "nodekeep.dev/unverified:NoSchedule",
+		"verify.profiles.timeout":             "30s",
+		"verify.profiles.startTimeout":        "2m",
+		"verify.profiles.attempts.max":        "5",
+		"verify.profiles.attempts.backoff":    "10s",
+		"verify.profiles.attempts.maxBackoff": "5m",
+		"verify.profiles.deadline":            "14m",
+		"verify.profiles.onTimeout":           "keep",
+		"verify.profiles.reverify":            "never",
+		"verify.profiles.onFailure":           "keep",
+		"verify.profiles.checks.required":     "true",
+		"verify.profiles.checks.dns.servers":  "any",
+		"verify.profiles.checks.http.status":  "200",
+		"governance.keys.mode":                "audit",
+		"governance.noncompliant.after":       "0s",
+		"inventory.interval":                  "5m",
+		"inventory.staleAfter":                "24h",
 	}
 }
 
@@ -81,8 +76,8 @@ func contentDefaults() map[string]string {
 // is part of [Policy.RulesHash], and of checks it is part of their hash.
 func unordered() []string {
 	return []string{
-		"labels.keep", "labels.ignore", "labels.defer", "labels.ignoreManagers", "labels.operators", "taints.keep", "taints.ignore", "annotations.keep",
-		"verify.profiles.wait.conditions", "verify.profiles.wait.daemonSets",
+		"labels.keep", "labels.ignore", "labels.defer", "labels.ignoreManagers", "labels.operators", "taints.keep", "taints.ignore", "annotations",
+		"verify.profiles.wait.daemonSets",
 		"governance.keys", "governance.keys.values", "governance.keys.requires", "governance.keys.owners", "governance.reserved",
 		"inventory", "inventory.attributes",
 	}
@@ -90,7 +85,7 @@ func unordered() []string {
 
 // durations returns the names of fields that hold one: 60s says the same as 1m.
 func durations() []string {
-	return []string{"retention", "hold", "every", "timeout", "startTimeout", "backoff", "maxBackoff", "deadline", "cooldown", "after", "interval", "staleAfter"}
+	return []string{"retention", "hold", "every", "timeout", "startTimeout", "backoff", "maxBackoff", "deadline", "after", "interval", "staleAfter"}
 }
 
 // identities returns the names of fields that name an entry of a list, the best first.

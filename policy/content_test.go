@@ -92,15 +92,14 @@ func TestTheDefaultsOfTheContentAreThoseOfThePolicy(t *testing.T) {
 labels: {rules: [{name: r, when: {devices: {driver: d}, any: [{devices: {driver: d}}]}, set: {a: x}}]}
 governance: {keys: [{key: a}], noncompliant: {taint: 't:NoSchedule'}}
 inventory: [{name: i, configMap: c, attributes: [x]}]
-verify: {profiles: [{name: p, nodeSelector: x, wait: {conditions: [{type: Ready, status: "True"}]}, checks: [{name: d, dns: {names: [a.example]}}, {name: h, http: {url: "https://a.example"}}]}, {name: q, mode: report, checks: [{name: c, api: {}}]}]}`
+verify: {profiles: [{name: p, nodeSelector: x, wait: {conditions: {Ready: "True"}}, checks: [{name: d, dns: {names: [a.example]}}, {name: h, http: {url: "https://a.example"}}]}, {name: q, mode: report, checks: [{name: c, api: {}}]}]}`
 		full = `
 labels: {rules: [{name: r, hold: 0s, precedence: operator, mode: enforce, when: {devices: {driver: d, min: 1}, any: [{devices: {driver: d, min: 1}}]}, set: {a: x}}]}
 governance: {keys: [{key: a, mode: audit}], noncompliant: {taint: 't:NoSchedule', after: 0s}}
 inventory: [{name: i, configMap: c, attributes: [x], interval: 5m, staleAfter: 24h}]
 verify:
   label: nodekeep.dev/verified
-  start: {perSecond: 10, inFlight: 200}
-  limits: {stopAbove: 20%, deletionsPerHour: 3, orPercent: 10, cooldown: 15m}
+  limits: {stopAbove: 20%, deletionsPerHour: 3}
   profiles:
   - name: p
     nodeSelector: x
@@ -113,7 +112,7 @@ verify:
     onTimeout: keep
     reverify: never
     onFailure: keep
-    wait: {conditions: [{type: Ready, status: "True", ifMissing: wait}]}
+    wait: {conditions: {Ready: "True"}}
     checks: [{name: d, required: true, dns: {names: [a.example], servers: any}}, {name: h, http: {url: "https://a.example", status: 200}}]
   - {name: q, mode: report, every: 1h, checks: [{name: c, api: {}}]}`
 	)

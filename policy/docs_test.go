@@ -54,8 +54,7 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 	require.Empty(t, errs)
 	defaults, limits := compiled.All()[0].Profile, compiled.Limits
 	for name, value := range map[string]string{
-		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour), "orPercent": strconv.Itoa(limits.OrPercent),
-		"cooldown": "`" + verify.WrittenDuration(limits.Cooldown) + "`",
+		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour),
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
 	}

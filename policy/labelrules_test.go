@@ -23,7 +23,7 @@ func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
     trust: kubelet
     hold: 15m
   - name: rtx5070
-    when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
+    when: {devices: {driver: gpu.nvidia.com, attributes: {productName: "*RTX 5070*"}, min: 1}}
     set: {gpu.rtx5070: "true"}
   - name: avx512
     when: {features: {cpu.cpuid.AVX512F: "*", GuaranteedQoSPodCPUResize: "*"}}
@@ -34,7 +34,7 @@ func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
   - name: rest
     set: {hardware.tier: standard}
   - name: rack
-    when: {nameRegex: '^[a-z]+-r(?P<rack>[0-9]{2})-', node: {arch: amd64, kubelet: ">=1.35"}}
+    when: {names: ['^[a-z]+-r(?P<rack>[0-9]{2})-'], kubelet: ">=1.35"}
     set: {example.com/rack: "r{name.rack}"}
     precedence: rule
     mode: enforce
@@ -63,10 +63,10 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		"a key of nodekeep's":                                                          {"  - {name: a, set: {nodekeep.dev/x: z}}\n", "  keep: [nodekeep.dev/x]\n", `it belongs to nodekeep itself`},
 		"a protected label by a kubelet's word":                                        {"  - {name: a, when: {capacity: {cpu: \">1\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
 		"a protected label by a label of the kubelet":                                  {"  - {name: a, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
-		"the same by way of an earlier rule":                                           {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
-		"the same, if a later rule sets it, too":                                       {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, set: {tier: iron}}\n  - {name: c, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 9: spec.labels.rules[2].set[node-role.kubernetes.io/x]: Forbidden`},
-		"a protected label that copies one of the kubelet, after a part of the name":   {"  - {name: a, when: {nameRegex: \"^(?P<rack>r)\"}, set: {node-role.kubernetes.io/x: \"{name.rack}-{labels.tier}\"}}\n", "", `say trust: kubelet`},
-		"an isolation label that copies one of the kubelet, before a part of the name": {"  - {name: a, trust: kubelet, when: {nameRegex: \"^(?P<rack>r)\"}, set: {node-restriction.kubernetes.io/x: \"{labels.tier}-{name.rack}\"}}\n", "", `isolation boundary`},
+		"the same by way of an earlier rule":                                           {"  - {name: a, when: {kubelet: v1*}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"the same, if a later rule sets it, too":                                       {"  - {name: a, when: {kubelet: v1*}, set: {tier: gold}}\n  - {name: b, set: {tier: iron}}\n  - {name: c, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 9: spec.labels.rules[2].set[node-role.kubernetes.io/x]: Forbidden`},
+		"a protected label that copies one of the kubelet, after a part of the name":   {"  - {name: a, when: {names: [\"^(?P<rack>r)\"]}, set: {node-role.kubernetes.io/x: \"{name.rack}-{labels.tier}\"}}\n", "", `say trust: kubelet`},
+		"an isolation label that copies one of the kubelet, before a part of the name": {"  - {name: a, trust: kubelet, when: {names: [\"^(?P<rack>r)\"]}, set: {node-restriction.kubernetes.io/x: \"{labels.tier}-{name.rack}\"}}\n", "", `isolation boundary`},
 		"a protected label that copies one of the kubelet":                             {"  - {name: a, set: {node-role.kubernetes.io/x: \"{labels.tier}\"}}\n", "", `say trust: kubelet`},
 		"a protected label by a feature":                                               {"  - {name: a, when: {features: {cpu.cpuid.AVX: \"*\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
 		"an isolation label by a declared feature":                                     {"  - {name: a, trust: kubelet, when: {features: {Resize: \"*\"}}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
@@ -83,9 +83,9 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		"a taint of a taint rule, to be absent":                                        {"  - {name: a, ensureAbsent: [\"t:NoSchedule\"]}\ntaints: {rules: [{selector: k, taint: \"t={value}:NoSchedule\"}]}\n", "", `taints.rules add a taint of this key and effect`},
 		"a taint, to be absent by a kubelet's word":                                    {"  - {name: a, when: {capacity: {cpu: \">1\"}}, ensureAbsent: [\"t:NoSchedule\"]}\n", "", `say trust: kubelet`},
 		"a protected label, to be absent by a kubelet's word":                          {"  - {name: a, when: {labels: tier=gold}, ensureAbsent: [node-role.kubernetes.io/x]}\n", "", `say trust: kubelet`},
-		"a protected label by an absent one of the kubelet":                            {"  - {name: a, when: {node: {arch: amd64}}, ensureAbsent: [tier]}\n  - {name: b, when: {labels: \"!tier\"}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"a protected label by an absent one of the kubelet":                            {"  - {name: a, when: {kubelet: v1*}, ensureAbsent: [tier]}\n  - {name: b, when: {labels: \"!tier\"}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
 		"a pattern of what is to be absent":                                            {"  - {name: a, ensureAbsent: [\"example.com/*\"]}\n", "", `line 7: spec.labels.rules[0].ensureAbsent[0]: Invalid value: "example.com/*": must be a label, or a taint as KEY:EFFECT, without a value and without patterns`},
-		"an isolation label by a kubelet's word":                                       {"  - {name: a, trust: kubelet, when: {node: {arch: amd64}}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
+		"an isolation label by a kubelet's word":                                       {"  - {name: a, trust: kubelet, when: {kubelet: v1*}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadRules(c.rule, c.extra)
@@ -142,8 +142,8 @@ func TestAPolicyAcceptsTheRulesWhoseHashItNames(t *testing.T) {
 }
 
 func TestRulesThatCanNeverActAreWarnings(t *testing.T) {
-	p := loadPolicy(t, "labels: {rules: [{name: a, when: {node: {arch: amd46}}, set: {k: v}}]}")
-	want := "labels.rules: rule a asks for node.arch amd46, which no kubelet reports (did you mean amd64?): it never acts"
+	p := loadPolicy(t, "labels: {rules: [{name: a, when: {labels: kubernetes.io/arch=amd46}, set: {k: v}}]}")
+	want := "labels.rules: rule a asks for kubernetes.io/arch=amd46, which no kubelet reports (did you mean amd64?): it never acts"
 	assert.Equal(t, []string{want}, p.RuleWarnings())
 	assert.Contains(t, p.Warnings(), want)
 }

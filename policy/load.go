@@ -109,7 +109,7 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	errs = append(errs, p.readInventory(f.Inventory, f.Labels.Rules, root.Child("inventory"), labels.Child("rules"))...)
 	errs = append(errs, p.readVerification(f.Verify, root.Child("verify"))...)
 	errs = append(errs, p.readGovernance(f.Governance, root.Child("governance"), f.Labels.Rules, labels.Child("rules"))...)
-	errs = append(errs, p.readAnnotations(f.Annotations.Keep, root.Child("annotations", "keep"))...)
+	errs = append(errs, p.readAnnotations(f.Annotations, root.Child("annotations"))...)
 	errs = append(errs, p.readMigrations(f.Labels.Migrations, labels.Child("migrations"))...)
 	p.migrations = f.Labels.Migrations
 	p.rulesHash = hashOf(f.Labels.Rules, p.migrations)

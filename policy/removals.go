@@ -24,7 +24,7 @@ func (p Policy) removalWarnings() (warnings []string) {
 	}
 	limits := p.verify.Limits
 	for _, limit := range [][2]string{
-		{"stopAbove", limits.StopAbove.String()}, {"deletionsPerHour", strconv.Itoa(limits.DeletionsPerHour)}, {"orPercent", strconv.Itoa(limits.OrPercent)},
+		{"stopAbove", limits.StopAbove.String()}, {"deletionsPerHour", strconv.Itoa(limits.DeletionsPerHour)},
 	} {
 		if len(removing) > 0 && strings.TrimSuffix(limit[1], "%") == "0" {
 			warnings = append(warnings, fmt.Sprintf("verify.limits.%s is %s: no Node is removed, although profiles have onFailure: %s", limit[0], limit[1], strings.Join(removing, ", ")))

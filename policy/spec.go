@@ -26,9 +26,12 @@ type Spec struct {
 	Labels Labels `json:"labels"`
 	// Which taints are kept, and which ones are added.
 	Taints Taints `json:"taints"`
-	// Which annotations are kept.
-	Annotations KeptAnnotations `json:"annotations"`
-	// What becomes of a cordon (spec.unschedulable) when a Node registers: ignore (the default) or keep.
+	// Which annotations are kept: keys, or patterns that name a domain, such as "metal3.io/BareMetalHost" and "*.example.com/*". It is for
+	// annotations that operators set. Without one, none is kept.
+	// +kubebuilder:validation:items:MinLength=1
+	Annotations []string `json:"annotations"`
+	// What becomes of a cordon (spec.unschedulable) when a Node registers: ignore (the default) or keep. keep is for machines that operators cordon
+	// for a repair, and that are rebuilt meanwhile.
 	Cordon OnCordon `json:"cordon"`
 	// What happens where another machine has the name of a Node, or a machine has another name.
 	Machine Machine `json:"machine"`
@@ -39,7 +42,7 @@ type Spec struct {
 	// Sources of facts for rules.
 	// +kubebuilder:validation:MaxItems=8
 	Inventory []inventory.Entry `json:"inventory"`
-	// How long the record of a deleted Node is kept; 720h by default. 0 is for ever.
+	// How long the record of a deleted Node is kept; 720h by default. 0 is for ever. Longer is for machines that are away for months.
 	Retention Retention `json:"retention"`
 	// The hash of rules and migrations that are accepted although they remove or change labels on many Nodes. Status and Event name the hash.
 	// That of other rules accepts nothing.
@@ -53,7 +56,7 @@ type Labels struct {
 	// whichever client sets it. The default is "*".
 	// +kubebuilder:validation:items:MinLength=1
 	Keep []string `json:"keep"`
-	// Patterns over keys that are not kept. They win over keep.
+	// Patterns over keys that are not kept, such as those of a tool that sets them again. They win over keep.
 	// +kubebuilder:validation:items:MinLength=1
 	Ignore []string `json:"ignore"`
 	// Patterns over keys that capture adds behind the gate when a kubelet registers its Node. It is for clusters whose admission policies deny
@@ -70,8 +73,10 @@ type Labels struct {
 	// +kubebuilder:validation:items:MinLength=1
 	Operators []string `json:"operators"`
 	// Which value wins where a Node registers with another value than the recorded one: keepNode (the default) or restoreStored.
+	// restoreStored is for kubelets whose --node-labels lag behind what operators set.
 	OnConflict OnConflict `json:"onConflict"`
-	// How labels are restored that no kubelet may set: deferred (the default), inline or never.
+	// How labels are restored that no kubelet may set: deferred (the default), inline or never. inline is for clusters in which no gate may
+	// delay a Node, and never is for those in which another tool sets these labels.
 	Protected Protected `json:"protected"`
 	// Labels that follow from facts. Of the rules for a key, the first that holds decides.
 	// +kubebuilder:validation:MaxItems=200
@@ -83,13 +88,13 @@ type Labels struct {
 
 // Taints is the section taints.
 type Taints struct {
-	// Patterns over keys of taints. The default is "*".
+	// Patterns over keys of taints, where only some are to be kept. The default is "*".
 	// +kubebuilder:validation:items:MinLength=1
 	Keep []string `json:"keep"`
 	// Patterns over keys of taints that are not kept. They win over keep.
 	// +kubebuilder:validation:items:MinLength=1
 	Ignore []string `json:"ignore"`
-	// Taints that a new Node gets once.
+	// Taints that a new Node gets once, until the tool that prepares the Node removes them.
 	Register []Registration `json:"register"`
 	// Taints that are on a Node as long as a label is.
 	Rules []TaintRule `json:"rules"`
@@ -116,18 +121,12 @@ type TaintRule struct {
 	Taint string `json:"taint"`
 }
 
-// KeptAnnotations is the section annotations.
-type KeptAnnotations struct {
-	// Keys, or patterns that name a domain, such as "metal3.io/BareMetalHost" and "*.example.com/*". Without one, none is kept.
-	// +kubebuilder:validation:items:MinLength=1
-	Keep []string `json:"keep"`
-}
-
 // Machine is the section machine.
 type Machine struct {
-	// What another machine gets that registers under the name of a Node: restore (the default), quarantine or forget.
+	// What another machine gets that registers under the name of a Node: restore (the default), quarantine (an operator decides) or forget. forget is
+	// for Nodes whose names are addresses.
 	OnMismatch OnMismatch `json:"onMismatch"`
-	// Whether a machine that registers under a new name gets its record; false by default.
+	// Whether a machine that registers under a new name gets its record; false by default. It is for machines that are renamed.
 	Follow bool `json:"follow"`
 }
 

@@ -135,14 +135,14 @@ func TestTheGateCanHaveAKeyThatKarpenterHas(t *testing.T) {
 
 func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
 	_, err := Load([]byte(policytest.Manifest(`verify:
-  limits: {stopAbove: [20%], cooldown: soon}
+  limits: {stopAbove: [20%]}
   profiles:
   - name: gpu
     onFailure: reboot
     reverify: [onReboot]
     wait:
       allocatable: {cpu: [1]}
-      conditions: [{type: A, status: False}]
+      conditions: {A: False}
     checks:
     - name: a
       windows: {}
@@ -157,8 +157,8 @@ func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
 		lines[fileErr.Field] = fileErr.Line
 	}
 	assert.Equal(t, map[string]int{
-		"spec.verify.limits.stopAbove": 6, "spec.verify.limits.cooldown": 6, "spec.verify.profiles[0].onFailure": 9, "spec.verify.profiles[0].reverify": 10,
-		"spec.verify.profiles[0].wait.allocatable[cpu]": 12, "spec.verify.profiles[0].wait.conditions[0].status": 13,
+		"spec.verify.limits.stopAbove": 6, "spec.verify.profiles[0].onFailure": 9, "spec.verify.profiles[0].reverify": 10,
+		"spec.verify.profiles[0].wait.allocatable[cpu]": 12, "spec.verify.profiles[0].wait.conditions[A]": 13,
 		"spec.verify.profiles[0].checks[0].windows": 16, "spec.verify.profiles[0].checks[0]": 15, "spec.verify.profiles[0].checks[1].required": 17,
 		"spec.verify.profiles[0].checks[2].service.port": 18, "spec.verify.profiles[0].timeout": 19,
 	}, lines)

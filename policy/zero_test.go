@@ -22,10 +22,7 @@ func TestAZeroIsZeroOrAnErrorOfItsFieldAndNeverTheDefault(t *testing.T) {
 		valid   bool
 	}{
 		"spec.verify.limits.deletionsPerHour":                 {"verify: {limits: {deletionsPerHour: 0}}\n", true},
-		"spec.verify.limits.orPercent":                        {"verify: {limits: {orPercent: 0}}\n", true},
 		"spec.verify.limits.stopAbove":                        {"verify: {limits: {stopAbove: 0}}\n", true},
-		"spec.verify.start.perSecond":                         {"verify: {start: {perSecond: 0}}\n", false},
-		"spec.verify.start.inFlight":                          {"verify: {start: {inFlight: 0}}\n", false},
 		"spec.verify.profiles[0].attempts.max":                {"verify: {profiles: [{name: a, attempts: {max: 0}, checks: [{name: c, api: {}}]}]}\n", false},
 		"spec.verify.profiles[0].checks[0].http.status":       {profile("http: {url: 'https://example.com', status: 0}"), false},
 		"spec.verify.profiles[0].checks[0].service.port":      {profile("service: {name: a/b, port: 0}"), false},

@@ -52,7 +52,7 @@ var standings = map[verify.Cause]stood{
 	verify.CauseOtherTaint: {node: func(n *verify.Node) { n.Taints = append(n.Taints, corev1.Taint{Key: gate}) }, detail: gate},
 	verify.CauseNotReady:   {node: func(n *verify.Node) { n.Ready = false }},
 	verify.CauseCondition: {profile: func(p *verify.Profile) {
-		p.Wait.Conditions = []verify.WaitCondition{{Type: "KernelDeadlock", Status: "False"}}
+		p.Wait.Conditions = map[string]verify.ConditionStatus{"KernelDeadlock": "False"}
 	}, node: func(n *verify.Node) {
 		n.Conditions = map[string]corev1.ConditionStatus{"KernelDeadlock": corev1.ConditionTrue}
 	}, detail: "KernelDeadlock is True, and must be False"},
@@ -241,7 +241,7 @@ func TestAVerifiedNodeThatIsClosedIsShownOnceUntilItsWaitLasts(t *testing.T) {
 
 func TestWhatAKubeletWritesIsShownCleanAndShort(t *testing.T) {
 	profiles, node := planProfile(t, func(p *verify.Profile) {
-		p.Wait.Conditions = []verify.WaitCondition{{Type: "Warm", Status: "True"}}
+		p.Wait.Conditions = map[string]verify.ConditionStatus{"Warm": "True"}
 	}), readyNode()
 	node.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionStatus(strings.Repeat("\x1b[31m", 100_000))}
 	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born)

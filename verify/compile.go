@@ -21,8 +21,6 @@ const (
 	MaxContainers = 3 // container checks of a profile: each is a container of the worker Pod
 	maxTimeout    = 10 * time.Minute
 	maxList       = 20 // entries of a list in a profile
-	maxPerSecond  = 100
-	maxInFlight   = 2000
 	maxAttempts   = 100
 	maxEndpoints  = 10
 )
@@ -44,13 +42,13 @@ type CompiledProfile struct {
 	Hash string
 }
 
-// CompiledStart is a start that was checked.
-type CompiledStart struct{ PerSecond, InFlight int }
+// Start bounds how many worker Pods are created a second, and how many exist at one time.
+type Start struct{ PerSecond, InFlight int }
 
 // Profiles is the section verify once it was checked. The zero value selects no Node. It is not to be changed.
 type Profiles struct {
 	Label  string
-	Start  CompiledStart
+	Start  Start
 	Limits CompiledLimits
 	// Suspended is true during an emergency: no profile closes a Node, or keeps one closed. Profiles with mode report go on.
 	Suspended bool
@@ -114,7 +112,7 @@ func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 	var c compiler
 	compiled := Profiles{
 		Label: cmp.Or(settings.Label, Label),
-		Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits")),
+		Start: Start{PerSecond: 10, InFlight: 200}, Limits: c.limits(settings.Limits, path.Child("limits")),
 	}
 	c.invalid(path.Child("label"), compiled.Label, validation.IsQualifiedName(compiled.Label)...)
 	names := sets.New[string]()
@@ -232,13 +230,6 @@ func WrittenDuration(duration time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
-}
-
-func (c *compiler) start(start Start, path *field.Path) CompiledStart {
-	return CompiledStart{
-		PerSecond: c.number(start.PerSecond, 10, 1, maxPerSecond, path.Child("perSecond")),
-		InFlight:  c.number(start.InFlight, 200, 1, maxInFlight, path.Child("inFlight")),
-	}
 }
 
 func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {

@@ -1,13 +1,11 @@
 package verify
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -15,11 +13,9 @@ import (
 )
 
 func (c *compiler) wait(wait Wait, path *field.Path) (Wait, corev1.ResourceList) {
-	wait.Conditions = slices.Clone(wait.Conditions)
 	if !c.tooMany(len(wait.Conditions), path.Child("conditions")) {
-		types := sets.New[string]()
-		for i := range wait.Conditions {
-			c.condition(&wait.Conditions[i], types, path.Child("conditions").Index(i))
+		for _, name := range slices.Sorted(maps.Keys(wait.Conditions)) {
+			c.condition(name, wait.Conditions[name], path.Child("conditions").Key(name))
 		}
 	}
 	if !c.tooMany(len(wait.DaemonSets), path.Child("daemonSets")) {
@@ -41,7 +37,7 @@ func (c *compiler) wait(wait Wait, path *field.Path) (Wait, corev1.ResourceList)
 // onlyWaits checks a profile without checks.
 func (c *compiler) onlyWaits(profile Profile, path *field.Path) {
 	if !profile.Wait.holdsBack() {
-		c.required(path.Child("checks"), "a profile asks at least one check, or has an item in wait that must hold; a condition with ifMissing: pass is none")
+		c.required(path.Child("checks"), "a profile asks at least one check, or has an item in wait that must hold")
 	}
 	if profile.OnFailure != KeepNode {
 		c.errs = append(c.errs, field.Forbidden(path.Child("onFailure"), "needs checks: a profile that only waits fails no Node"))
@@ -51,19 +47,15 @@ func (c *compiler) onlyWaits(profile Profile, path *field.Path) {
 	}
 }
 
-// holdsBack reports whether every new Node waits: not only for conditions that it may lack.
-func (w Wait) holdsBack() bool {
-	return len(w.DaemonSets) > 0 || len(w.Allocatable) > 0 ||
-		slices.ContainsFunc(w.Conditions, func(condition WaitCondition) bool { return condition.IfMissing != PassIfMissing })
-}
+// holdsBack reports whether every new Node waits.
+func (w Wait) holdsBack() bool { return len(w.DaemonSets)+len(w.Allocatable)+len(w.Conditions) > 0 }
 
-func (c *compiler) condition(condition *WaitCondition, seen sets.Set[string], path *field.Path) {
-	c.unique(condition.Type, seen, path.Child("type"), "as in the status of the Node: kubectl describe node", validation.IsQualifiedName)
-	if condition.Type == Condition {
-		c.invalid(path.Child("type"), condition.Type, "is what verification itself sets: the Node would wait for ever")
+func (c *compiler) condition(name string, status ConditionStatus, path *field.Path) {
+	c.invalid(path, name, validation.IsQualifiedName(name)...)
+	if name == Condition {
+		c.invalid(path, name, "is what verification itself sets: the Node would wait for ever")
 	}
-	oneOf(c, path.Child("status"), condition.Status, string(corev1.ConditionTrue), string(corev1.ConditionFalse), string(corev1.ConditionUnknown))
-	condition.IfMissing = oneOf(c, path.Child("ifMissing"), cmp.Or(condition.IfMissing, WaitIfMissing), WaitIfMissing, PassIfMissing)
+	oneOf(c, path, status, ConditionStatus(corev1.ConditionTrue), ConditionStatus(corev1.ConditionFalse), ConditionStatus(corev1.ConditionUnknown))
 }
 
 // namespaced checks NAMESPACE/NAME.

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -26,23 +25,13 @@ type Container struct {
 	Command []string `json:"command,omitempty"`
 	// Its arguments.
 	Args []string `json:"args,omitempty"`
-	// Environment variables. They are no place for secrets.
-	// +kubebuilder:validation:MaxItems=20
-	Env []EnvVar `json:"env,omitempty"`
+	// Environment variables, by name. They are no place for secrets.
+	// +kubebuilder:validation:MaxProperties=20
+	Env map[string]string `json:"env,omitempty"`
 	// Resources, and how much of each the container may use.
 	Limits map[string]Quantity `json:"limits,omitempty"`
 	// The RuntimeClass of the whole worker Pod. All container checks of a profile name the same one, or none.
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
-}
-
-// EnvVar is an environment variable of a container.
-type EnvVar struct {
-	// The name.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	Name string `json:"name"`
-	// The value.
-	Value string `json:"value,omitempty"`
 }
 
 func (*Container) kind() Kind {
@@ -83,15 +72,14 @@ func (*Container) needs() Needs { return Needs{} }
 
 func (*Container) answered() answer { return byPod(judgeContainer) }
 
-func (c *compiler) env(env []EnvVar, path *field.Path) {
+func (c *compiler) env(env map[string]string, path *field.Path) {
 	if c.tooMany(len(env), path) {
 		return
 	}
-	names := sets.New[string]()
-	for i, variable := range env {
-		c.unique(variable.Name, names, path.Index(i).Child("name"), "of the variable", validation.IsEnvVarName)
-		if strings.ContainsRune(variable.Value, 0) {
-			c.invalid(path.Index(i).Child("value"), variable.Value, "must not hold the character NUL")
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		c.invalid(path.Key(name), name, validation.IsEnvVarName(name)...)
+		if strings.ContainsRune(env[name], 0) {
+			c.invalid(path.Key(name), env[name], "must not hold the character NUL")
 		}
 	}
 }

@@ -180,7 +180,7 @@ func TestTheControlOfAProfileAsksItsNetworkChecks(t *testing.T) {
 }
 
 func TestAControlPodTakesATurnFromWorkerPodsAndNeverWaits(t *testing.T) {
-	starts := verify.NewStarts(verify.CompiledStart{PerSecond: 1, InFlight: 1})
+	starts := verify.NewStarts(verify.Start{PerSecond: 1, InFlight: 1})
 	starts.Exists("p1")
 	starts.Control("control-1", born)
 	assert.Equal(t, 2, starts.InFlight())

@@ -31,7 +31,8 @@ func limitsOf(t *testing.T, text string) verify.CompiledLimits {
 }
 
 func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
-	hour := limitsOf(t, "{deletionsPerHour: 3, orPercent: 10, cooldown: 1m}")
+	hour := limitsOf(t, "{deletionsPerHour: 3}")
+	hour.Cooldown = time.Minute
 	empty := verify.BrakeOf(verify.BrakeBudget, "they allow none")
 	three := []verify.Removal{done(removal("a", 0)), done(removal("b", 10*time.Minute)), done(removal("c", 20*time.Minute))}
 	for name, row := range map[string]struct {
@@ -55,7 +56,9 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: empty},
 		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: empty},
 		"no removals an hour":                         {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 0}"), nodes: 100, brake: empty},
-		"of no percent of Nodes":                      {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{orPercent: 0}"), nodes: 100, brake: empty},
+		"the removals of an hour are spread over it":  {ledger: three[:1], next: removal("d", 44*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 1}"), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
+		"many removals of an hour, a minute apart":    {ledger: three[:1], next: removal("d", time.Minute), limits: limitsOf(t, "{deletionsPerHour: 45}"), nodes: 1000},
+		"many removals of an hour, sooner":            {ledger: three[:1], next: removal("d", 59*time.Second), limits: limitsOf(t, "{deletionsPerHour: 45}"), nodes: 1000, brake: &verify.Brake{Reason: verify.BrakeCooldown, End: ledgerStart.Add(time.Minute)}},
 		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
 		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
 	} {

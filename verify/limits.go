@@ -16,25 +16,19 @@ type Limits struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="must not be negative"
 	StopAbove *intstr.IntOrString `json:"stopAbove"`
-	// How many removals an hour there are at most; 3 by default. If it is 0, there are none.
+	// How many removals an hour there are at most; 3 by default. If it is 0, there are none. In a small cluster it is a tenth of the Nodes that
+	// profiles select, and one at least. A larger number is for clusters that replace many Nodes a day.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=50
 	DeletionsPerHour *int `json:"deletionsPerHour"`
-	// Of how many percent of the Nodes that profiles select, which is one at least; 10 by default. If it is 0, of none.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	OrPercent *int `json:"orPercent"`
-	// The pause after each removal; 15m by default.
-	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
-	Cooldown string `json:"cooldown"`
 }
 
 // CompiledLimits are limits that were checked.
 type CompiledLimits struct {
 	StopAbove        intstr.IntOrString
 	DeletionsPerHour int
-	OrPercent        int
-	Cooldown         time.Duration
+	Percent          int           // of the Nodes that profiles select, and one Node at least
+	Cooldown         time.Duration // after each removal
 }
 
 // RemovalKind defines what is removed when a Node fails for good.
@@ -57,13 +51,14 @@ func RemovalKinds() []RemovalKind {
 // maxDeletions bounds the ledger: the removals of 24 hours fit into one ConfigMap.
 const maxDeletions = 50
 
-// limits checks limits; those that are not given are the defaults.
+// limits checks limits; those that are not given are the defaults. The removals of an hour are spread over three quarters of it.
 func (c *compiler) limits(limits Limits, path *field.Path) CompiledLimits {
+	deletions := c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, path.Child("deletionsPerHour"))
 	return CompiledLimits{
 		StopAbove:        c.share(limits.StopAbove, path.Child("stopAbove")),
-		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, path.Child("deletionsPerHour")),
-		OrPercent:        c.number(limits.OrPercent, 10, 0, 100, path.Child("orPercent")),
-		Cooldown:         c.duration(&limits.Cooldown, "15m", time.Minute, 24*time.Hour, path.Child("cooldown")),
+		DeletionsPerHour: deletions,
+		Percent:          10,
+		Cooldown:         45 * time.Minute / time.Duration(max(1, deletions)),
 	}
 }
 
@@ -98,8 +93,5 @@ func (l CompiledLimits) allows(nodes int) int {
 
 // budget returns how many removals fit into an hour in a cluster with so many Nodes that profiles select.
 func (l CompiledLimits) budget(nodes int) int {
-	if l.OrPercent == 0 {
-		return 0
-	}
-	return min(l.DeletionsPerHour, max(1, nodes*l.OrPercent/100))
+	return min(l.DeletionsPerHour, max(1, nodes*l.Percent/100))
 }

@@ -211,13 +211,13 @@ func known(status corev1.ConditionStatus) string {
 
 // waits reports what the section wait of a profile still waits for.
 func (o Observed) waits(profile CompiledProfile) (diagnosis Diagnosis, yes bool) {
-	for _, wanted := range profile.Wait.Conditions {
-		status, ok := o.Node.Conditions[wanted.Type]
-		if !ok && wanted.IfMissing != PassIfMissing {
-			return Diagnosis{CauseCondition, "the Node has no condition " + wanted.Type}, true
+	for _, name := range slices.Sorted(maps.Keys(profile.Wait.Conditions)) {
+		status, ok := o.Node.Conditions[name]
+		if !ok {
+			return Diagnosis{CauseCondition, "the Node has no condition " + name}, true
 		}
-		if ok && string(status) != wanted.Status {
-			return Diagnosis{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", wanted.Type, known(status), wanted.Status)}, true
+		if wanted := profile.Wait.Conditions[name]; ConditionStatus(status) != wanted {
+			return Diagnosis{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", name, known(status), wanted)}, true
 		}
 	}
 	for _, name := range profile.Wait.DaemonSets {

@@ -71,7 +71,7 @@ func progressed(profiles verify.Profiles, attempts int, t time.Time) string {
 
 // onlyWarm is a profile that only waits for the condition Warm.
 func onlyWarm(p *verify.Profile) {
-	p.Checks, p.Wait.Conditions = nil, []verify.WaitCondition{{Type: "Warm", Status: "True"}}
+	p.Checks, p.Wait.Conditions = nil, map[string]verify.ConditionStatus{"Warm": "True"}
 }
 
 func everyDaemonSet(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/*"} }
@@ -117,13 +117,10 @@ func TestPlan(t *testing.T) {
 		"a Node that no profile selects any more loses the taint":            {node: func(n *verify.Node) { n.Labels = nil }, want: verify.DoFree, reason: "no profile"},
 		"before labels are restored nothing says that no profile selects it": {node: func(n *verify.Node) { n.Labels = nil; withTaint(gate)(n) }, want: verify.DoWait, reason: gate},
 		"a condition that the profile waits for": {profile: func(p *verify.Profile) {
-			p.Wait.Conditions = []verify.WaitCondition{{Type: "KernelDeadlock", Status: "False"}}
+			p.Wait.Conditions = map[string]verify.ConditionStatus{"KernelDeadlock": "False"}
 		}, want: verify.DoWait, reason: "KernelDeadlock"},
-		"a missing condition that may be missing": {profile: func(p *verify.Profile) {
-			p.Wait.Conditions = []verify.WaitCondition{{Type: "KernelDeadlock", Status: "False", IfMissing: verify.PassIfMissing}}
-		}, want: verify.DoStart},
-		"a condition of the wrong status is waited for even if it may be missing": {profile: func(p *verify.Profile) {
-			p.Wait.Conditions = []verify.WaitCondition{{Type: "KernelDeadlock", Status: "False", IfMissing: verify.PassIfMissing}}
+		"a condition of the wrong status": {profile: func(p *verify.Profile) {
+			p.Wait.Conditions = map[string]verify.ConditionStatus{"KernelDeadlock": "False"}
 		}, node: func(n *verify.Node) {
 			n.Conditions = map[string]corev1.ConditionStatus{"KernelDeadlock": corev1.ConditionTrue}
 		}, want: verify.DoWait, reason: "KernelDeadlock"},
@@ -367,8 +364,8 @@ func TestAtAColdStartChecksOfWhatCannotBeThereYetAreSkipped(t *testing.T) {
 		p.Checks = append(p.Checks,
 			verify.Check{Name: "api", API: &verify.API{}},
 			verify.Check{Name: "web", Service: &verify.Service{Name: "shop/web", Port: 80}},
-			verify.Check{Name: "registry", TCP: &verify.TCP{Address: "registry.example.com:443"}},
-			verify.Check{Name: "gateway", TCP: &verify.TCP{Address: "192.0.2.1:443"}},
+			verify.Check{Name: "registry", TCP: new(verify.TCP("registry.example.com:443"))},
+			verify.Check{Name: "gateway", TCP: new(verify.TCP("192.0.2.1:443"))},
 			verify.Check{Name: "site", HTTP: &verify.HTTP{URL: "http://web.shop.svc:80/"}})
 	})
 	cold := verify.Observed{Node: readyNode(), Cold: true, Services: map[string]verify.Backing{"kube-system/kube-dns": {}, "shop/web": {}}}
@@ -463,7 +460,7 @@ func TestProjection(t *testing.T) {
 }
 
 func TestFirstAttemptsGoBeforeRetries(t *testing.T) {
-	starts := verify.NewStarts(verify.CompiledStart{PerSecond: 1, InFlight: 2})
+	starts := verify.NewStarts(verify.Start{PerSecond: 1, InFlight: 2})
 	starts.Want("retry", verify.TurnRetry)
 	starts.Want("first", verify.TurnFirst)
 	starts.Want("last", verify.TurnFirst)

@@ -24,28 +24,15 @@ const EventReleased = "VerificationReleased"
 // Settings are the section verify of the policy.
 type Settings struct {
 	// The label that a verified Node gets, with the value "true"; nodekeep.dev/verified by default. It is never recorded or restored.
+	// A key under node-restriction.kubernetes.io is for workloads that select by it, since no kubelet may set that.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`
 	Label string `json:"label"`
-	// How many worker Pods start and run.
-	Start Start `json:"start"`
 	// The brakes of removals.
 	Limits Limits `json:"limits"`
 	// What is asked of which Nodes. The first profile that selects a Node decides.
 	// +kubebuilder:validation:MaxItems=50
 	Profiles []Profile `json:"profiles"`
-}
-
-// Start bounds how many worker Pods start and run.
-type Start struct {
-	// How many Pods are created a second; 10 by default.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	PerSecond *int `json:"perSecond"`
-	// How many Pods exist at once; 200 by default.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=2000
-	InFlight *int `json:"inFlight"`
 }
 
 // Profile defines what is asked of the Nodes that it selects.
@@ -70,20 +57,25 @@ type Profile struct {
 	// What is asked of the Node. Without checks, the Node opens when what wait names holds.
 	// +kubebuilder:validation:MaxItems=20
 	Checks []Check `json:"checks"`
-	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default.
+	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default. Longer is
+	// for a container that tests the hardware.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Timeout string `json:"timeout"`
-	// The longest time from the creation of the worker Pod to the start of its container; 2m by default.
+	// The longest time from the creation of the worker Pod to the start of its container; 2m by default. Longer is for large
+	// images.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	StartTimeout string `json:"startTimeout"`
 	// How often a Node is tried.
 	Attempts Attempts `json:"attempts"`
-	// When the Node should be verified, from its creation on; 14m by default.
+	// When the Node should be verified, from its creation on; 14m by default. Longer is for machines that take
+	// longer to install their drivers.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Deadline string `json:"deadline"`
-	// What happens at the deadline: keep (the default) or release.
+	// What happens at the deadline: keep (the default) or release, where a Node too few is worse than one
+	// that was not checked.
 	OnTimeout OnTimeout `json:"onTimeout"`
-	// When a Node that was open is checked again: never (the default) or onReboot.
+	// When a Node that was open is checked again: never (the default) or onReboot, for faults that a
+	// reboot brings, such as those of drivers.
 	Reverify Reverify `json:"reverify"`
 	// What is removed when attempts.max attempts have failed: keep (nothing, the default), nodeClaim, machine or node.
 	OnFailure RemovalKind `json:"onFailure"`
@@ -94,9 +86,9 @@ func (p Profile) OnlyWaits() bool { return len(p.Checks) == 0 }
 
 // Wait is what the controller waits for before it starts a worker Pod. All of it must hold.
 type Wait struct {
-	// Conditions of the Node.
-	// +kubebuilder:validation:MaxItems=20
-	Conditions []WaitCondition `json:"conditions"`
+	// Types of conditions of the Node, and the status that each must have. A Node that lacks one waits.
+	// +kubebuilder:validation:MaxProperties=20
+	Conditions map[string]ConditionStatus `json:"conditions"`
 	// NAMESPACE/NAME of DaemonSets whose Pod on the Node must be Ready. NAMESPACE/* means each DaemonSet of the namespace that has a Pod on the Node.
 	// The entry auto means each one of the cluster.
 	// +kubebuilder:validation:MaxItems=20
@@ -122,40 +114,20 @@ func (q *Quantity) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(q))
 }
 
-// WaitCondition is a condition of the Node and the status that it must have.
-type WaitCondition struct {
-	// The type of the condition.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	Type string `json:"type"`
-	// The status that it must have.
-	// +required
-	// +kubebuilder:validation:Enum="True";"False";Unknown
-	Status string `json:"status"`
-	// What happens where the Node has no such condition: wait (the default) or pass.
-	IfMissing IfMissing `json:"ifMissing"`
-}
-
-// IfMissing defines whether a condition that the Node does not have is waited for.
-// +kubebuilder:validation:Enum=wait;pass
-type IfMissing string
-
-// The values of ifMissing.
-const (
-	WaitIfMissing IfMissing = "wait" // default
-	PassIfMissing IfMissing = "pass"
-)
+// ConditionStatus is the status of a condition.
+// +kubebuilder:validation:Enum="True";"False";Unknown
+type ConditionStatus string
 
 // Attempts pace how often a Node is tried. After max attempts it is tried again each maxBackoff: a Node opens by itself when the fault ends.
 type Attempts struct {
-	// How many attempts there are before the Node counts as stuck; 5 by default.
+	// How many attempts there are before the Node counts as stuck; 5 by default. It is tried on. More suit checks that fail now and then.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Max *int `json:"max"`
-	// The pause after the first attempt, which doubles with each; 10s by default.
+	// The pause after the first attempt, which doubles with each; 10s by default. A longer one is for checks that cost much.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Backoff string `json:"backoff"`
-	// The longest pause; 5m by default.
+	// The longest pause, and the pause of a Node that is stuck; 5m by default. A shorter one opens a Node sooner once its fault has ended.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	MaxBackoff string `json:"maxBackoff"`
 }

@@ -182,7 +182,7 @@ func TestABrakeHoldsARemovalAndAFreshFailureIsNeededOnceItHasClosed(t *testing.T
 		"the cooldown ends":                           {seen: verify.Removals{Ledger: ledger(fn("a", created.Add(-15*time.Minute), true)), Selected: 100}, want: verify.DoRemove},
 		"the cooldown has ended since":                {seen: verify.Removals{Ledger: ledger(fn("a", created.Add(time.Second-15*time.Minute), true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, end: created.Add(time.Second)},
 		"another was removed since":                   {seen: verify.Removals{Ledger: ledger(fn("a", now, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, end: now.Add(15 * time.Minute)},
-		"the same name":                               {limits: "{cooldown: 1m}", seen: verify.Removals{Ledger: ledger(sameName)}, want: verify.DoRecord, held: verify.BrakeSameNode, end: born.Add(23 * time.Hour)},
+		"the same name":                               {seen: verify.Removals{Ledger: ledger(sameName)}, want: verify.DoRecord, held: verify.BrakeSameNode, end: born.Add(23 * time.Hour)},
 		"an entry of it that was not finished":        {seen: verify.Removals{Ledger: ledger(fn("u1", born.Add(-time.Minute), false))}, want: verify.DoRemove},
 		"an entry of it, and the cooldown":            {seen: verify.Removals{Ledger: ledger(fn("u1", born.Add(-time.Hour), false), fn("a", born, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, end: born.Add(15 * time.Minute)},
 		"it was removed by a process that was killed": {seen: verify.Removals{Ledger: ledger(fn("u1", born, true))}, want: verify.DoRecord},

@@ -14,7 +14,7 @@ import (
 )
 
 func tcpCheck(name string, required bool) verify.Check {
-	return verify.Check{Name: name, Required: &required, TCP: &verify.TCP{Address: "192.0.2.1:443"}}
+	return verify.Check{Name: name, Required: &required, TCP: new(verify.TCP("192.0.2.1:443"))}
 }
 
 func containerCheck(name string) verify.Check {

@@ -336,7 +336,7 @@ func TestANodeIsCheckedNowOnRequest(t *testing.T) {
 }
 
 func TestNodesThatTakeWorkloadsAreCheckedAfterAllThatDoNot(t *testing.T) {
-	starts := verify.NewStarts(verify.CompiledStart{PerSecond: 100, InFlight: 100})
+	starts := verify.NewStarts(verify.Start{PerSecond: 100, InFlight: 100})
 	starts.Want("open", verify.TurnReport)
 	starts.Want("retry", verify.TurnRetry)
 	starts.Want("new", verify.TurnFirst)

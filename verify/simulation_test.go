@@ -153,18 +153,19 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 	}
 	stopAbove := intstr.FromString([]string{"30%", "50%", "100%"}[rng.IntN(3)])
 	profiles, errs := verify.Compile(verify.Settings{
-		Limits: verify.Limits{StopAbove: &stopAbove, DeletionsPerHour: new(1 + rng.IntN(3)), OrPercent: new([]int{20, 50, 100}[rng.IntN(3)]), Cooldown: []string{"1m", "2m", "10m"}[rng.IntN(3)]},
-		Start:  verify.Start{PerSecond: new(1 + rng.IntN(5)), InFlight: new(1 + rng.IntN(4))},
+		Limits: verify.Limits{StopAbove: &stopAbove, DeletionsPerHour: new(1 + rng.IntN(3))},
 		Profiles: []verify.Profile{{
 			Name: "all", NodeSelector: "pool notin (none,waits)", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
 			Timeout: timeout, StartTimeout: "20s", Attempts: verify.Attempts{Max: new(1 + rng.IntN(3)), Backoff: "5s", MaxBackoff: "20s"}, Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify, OnFailure: onFailure,
 		}, {
-			Name: "waits", NodeSelector: "pool=waits", Deadline: "2m", OnTimeout: onTimeout, Wait: verify.Wait{Conditions: []verify.WaitCondition{{Type: "Warm", Status: "True"}}},
+			Name: "waits", NodeSelector: "pool=waits", Deadline: "2m", OnTimeout: onTimeout, Wait: verify.Wait{Conditions: map[string]verify.ConditionStatus{"Warm": "True"}},
 		}},
 	}, field.NewPath("verify"))
 	if len(errs) > 0 {
 		panic(errs.ToAggregate())
 	}
+	profiles.Start = verify.Start{PerSecond: 1 + rng.IntN(5), InFlight: 1 + rng.IntN(4)}
+	profiles.Limits.Percent, profiles.Limits.Cooldown = []int{20, 50, 100}[rng.IntN(3)], []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute}[rng.IntN(3)]
 	return profiles
 }
 

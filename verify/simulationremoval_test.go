@@ -146,7 +146,7 @@ func (c *modelController) checkRemoved(live *modelNode, action verify.Action, co
 		c.fail("node %s was removed against the profile", live.Name)
 	case inHour >= limits.DeletionsPerHour:
 		c.fail("node %s was removed as number %d of an hour", live.Name, inHour+1)
-	case inHour > 0 && (inHour+1)*100 > limits.OrPercent*seen.Selected:
+	case inHour > 0 && (inHour+1)*100 > limits.Percent*seen.Selected:
 		c.fail("node %s was removed as number %d of an hour, of %d nodes", live.Name, inHour+1, seen.Selected)
 	case live.wasOpen && !live.faked:
 		c.fail("node %s was removed though it was open before", live.Name)

@@ -31,8 +31,9 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 			Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}, OnFailure: verify.RemoveNode,
 			Timeout: add(time.Second), StartTimeout: add(10 * time.Second), Attempts: verify.Attempts{Max: new(1 + rng.IntN(5)), Backoff: backoff, MaxBackoff: add(minimum)},
 		}
-		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50), OrPercent: new(100), Cooldown: "1m"}, Profiles: []verify.Profile{profile}}, nil)
+		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50)}, Profiles: []verify.Profile{profile}}, nil)
 		require.Empty(t, errs)
+		profiles.Limits.Percent, profiles.Limits.Cooldown = 100, time.Minute
 
 		m := emptyModel(rng)
 		m.leaders, m.profiles, m.inFlight = 1, [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight

@@ -49,7 +49,7 @@ type Starts struct {
 const unseen = 2 * time.Minute
 
 // NewStarts returns a Starts in which nothing waits and no Pod exists.
-func NewStarts(start CompiledStart) *Starts {
+func NewStarts(start Start) *Starts {
 	s := &Starts{
 		limit: rate.NewLimiter(0, 1), waiting: map[string]Turn{}, pods: map[string]time.Time{},
 		granted: sets.New[string](), creating: sets.New[string](),
@@ -59,7 +59,7 @@ func NewStarts(start CompiledStart) *Starts {
 }
 
 // Limit changes the bounds.
-func (s *Starts) Limit(start CompiledStart, now time.Time) {
+func (s *Starts) Limit(start Start, now time.Time) {
 	s.inFlight = start.InFlight
 	if limit := rate.Limit(start.PerSecond); limit != s.limit.Limit() {
 		s.limit.SetLimitAt(now, limit)

@@ -33,7 +33,7 @@ func TestATaskThatCannotBeReadIsAnError(t *testing.T) {
 		"an unknown field":             `{"timeout":"30s","checks":[],"dns":{},"newer":1}`,
 		"a check of an unknown kind":   `{"timeout":"30s","checks":[{"name":"a","icmp":{}}],"dns":{}}`,
 		"a check without a kind":       `{"timeout":"30s","checks":[{"name":"a"}],"dns":{}}`,
-		"a check of two kinds":         `{"timeout":"30s","checks":[{"name":"a","api":{},"tcp":{"address":"a:1"}}],"dns":{}}`,
+		"a check of two kinds":         `{"timeout":"30s","checks":[{"name":"a","api":{},"tcp":"a:1"}],"dns":{}}`,
 		"two checks of one name":       `{"timeout":"30s","checks":[{"name":"a","api":{}},{"name":"a","api":{}}],"dns":{}}`,
 		"no timeout":                   `{"checks":[],"dns":{}}`,
 		"a timeout of nothing":         `{"timeout":"0s","checks":[],"dns":{}}`,

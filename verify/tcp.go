@@ -8,21 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// TCP connects.
-type TCP struct {
-	// HOST:PORT.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	Address string `json:"address"`
-}
+// TCP is the address that a check connects to, as HOST:PORT.
+// +kubebuilder:validation:MinLength=1
+type TCP string
 
 func (*TCP) kind() Kind {
-	return Kind{"tcp", "a connection to `address` opens", "`HOST:PORT`; IPv6 in brackets"}
+	return Kind{"tcp", "a connection to the address opens", "`HOST:PORT`; IPv6 in brackets"}
 }
 
-func (t *TCP) compile(c *compiler, path *field.Path) { c.address(t.Address, path.Child("address")) }
+func (t *TCP) compile(c *compiler, path *field.Path) { c.address(string(*t), path) }
 
-func (t *TCP) needs() Needs { return Needs{Hosts: hostNames(t.Address)} }
+func (t *TCP) needs() Needs { return Needs{Hosts: hostNames(string(*t))} }
 
 func (t *TCP) answered() answer {
 	return byWorker(func(worker Asker) error { return worker.TCP(t) })

@@ -165,5 +165,5 @@ func looking(t testing.TB) policy.Policy {
 	t.Helper()
 	return load(t, `machine: {onMismatch: quarantine}
 labels: {rules: [
-  {name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, allocatable: {memory: ">=1Gi"}, node: {arch: amd64}, features: {Resize: "*"}}, set: {size: large}}]}`)
+  {name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, kernel: ">=6.1", kubelet: v1*, features: {Resize: "*"}}, set: {size: large}}]}`)
 }

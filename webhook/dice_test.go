@@ -269,7 +269,7 @@ func drawPolicies(t testing.TB, seed uint64) []drawnPolicy {
 		sections := fmt.Sprintf("labels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
 			oneOf(d, "deferred", "deferred", "deferred", "never"), oneOf(d, `["*"]`, `["*"]`, `["*"]`, `["*"]`, keepOwned, "[dedicated]", "[]"), oneOf(d, "[]", "[]", `["*.com/*"]`))
 		if d.in(2) {
-			sections += "annotations: {keep: [\"kept.io/*\", \"*.kubernetes.io/*\"]}\n"
+			sections += "annotations: [\"kept.io/*\", \"*.kubernetes.io/*\"]\n"
 		}
 		if next.quarantines {
 			sections += "machine: {onMismatch: quarantine}\n"

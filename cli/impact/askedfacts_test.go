@@ -19,8 +19,8 @@ import (
 func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
 	p := statetest.Load(t, `labels: {rules: [
   {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1", cpu: ">=8"}}, set: {gpu: "{capacity.nvidia.com/gpu}"}},
-  {name: arm, when: {node: {arch: arm64}}, set: {cpu: arm}},
-  {name: arms, when: {any: [{node: {arch: arm64}}, {node: {os: linux}}]}, set: {tier: a}},
+  {name: arm, when: {labels: kubernetes.io/arch=arm64}, set: {cpu: arm}},
+  {name: arms, when: {any: [{labels: kubernetes.io/arch=arm64}, {labels: kubernetes.io/os=linux}]}, set: {tier: a}},
   {name: resize, when: {features: {Resize: "*"}}, set: {resize: "true"}},
   {name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "true"}},
   {name: fast, when: {devices: {driver: gpu.example.com}}, set: {fast: "true"}}]}`)
@@ -40,7 +40,7 @@ func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
 	}{
 		"no Node":                       {},
 		"a Node that reported nothing":  {nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "new", UID: "u", ResourceVersion: "5"}}}},
-		"a Node that lacks most of it":  {nodes: []*corev1.Node{node("a", "amd64", small)}, want: []string{"rule gpu asks for capacity.nvidia.com/gpu, which the one Node does not have", "rule resize asks for feature Resize, which the one Node does not have", "rules arm, arms ask for node.arch arm64, which the one Node does not have"}},
+		"a Node that lacks most of it":  {nodes: []*corev1.Node{node("a", "amd64", small)}, want: []string{"rule gpu asks for capacity.nvidia.com/gpu, which the one Node does not have", "rule resize asks for feature Resize, which the one Node does not have", "rules arm, arms ask for kubernetes.io/arch=arm64, which the one Node does not have"}},
 		"one of two has the resource":   {nodes: []*corev1.Node{node("a", "amd64", small), node("b", "arm64", corev1.ResourceList{"cpu": small["cpu"], "nvidia.com/gpu": resource.MustParse("0")})}, want: []string{"rule resize asks for feature Resize, which none of 2 Nodes has"}},
 		"devices and features are read": {nodes: []*corev1.Node{node("a", "arm64", corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "cpu": small["cpu"]})}, devices: noDevices, features: noFeatures, want: []string{"rule fast asks for devices of gpu.example.com, which the one Node does not have", "rule resize asks for feature Resize, which the one Node does not have", "rule avx asks for feature cpu.cpuid.AVX, which the one Node does not have"}},
 	} {

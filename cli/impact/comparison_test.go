@@ -191,8 +191,8 @@ func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
 func TestAComparisonNamesFactsThatRulesAskForAndNoNodeHas(t *testing.T) {
 	p := statetest.Load(t, `labels: {rules: [
   {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {gpu: "{capacity.nvidia.com/gpu}"}},
-  {name: arm, when: {node: {arch: arm64}}, set: {cpu: arm}},
-  {name: arms, when: {any: [{node: {arch: arm64}}, {node: {os: linux}}]}, set: {tier: a}},
+  {name: arm, when: {labels: kubernetes.io/arch=arm64}, set: {cpu: arm}},
+  {name: arms, when: {any: [{labels: kubernetes.io/arch=arm64}, {labels: kubernetes.io/os=linux}]}, set: {tier: a}},
   {name: resize, when: {features: {Resize: "*"}}, set: {resize: "true"}}]}`)
 	comparison := NewComparison(statetest.Under(statetest.Load(t, "")), p, "", nil, nil)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "5"}, Status: corev1.NodeStatus{
@@ -203,5 +203,5 @@ func TestAComparisonNamesFactsThatRulesAskForAndNoNodeHas(t *testing.T) {
 	require.NoError(t, comparison.See(nodestate.State{Name: "a", Node: node}))
 	found := comparison.Impact()
 	require.Len(t, found.Missing, 3)
-	assert.Contains(t, found.Missing[2].Text(), "rules arm, arms ask for node.arch arm64, which the one Node does not have. Unless such Nodes are to come")
+	assert.Contains(t, found.Missing[2].Text(), "rules arm, arms ask for kubernetes.io/arch=arm64, which the one Node does not have. Unless such Nodes are to come")
 }

@@ -83,8 +83,8 @@ func (a *asked) answer(t *testing.T) (sentences []string) {
 
 // allSections returns a profile that asks for all that a cluster may lack.
 func allSections() string {
-	return profileWith("daemonSets: [kube-system/cilium], conditions: [{type: KernelDeadlock, status: 'False'}], allocatable: {nvidia.com/gpu: 4, memory: 60Gi}",
-		asksDNS, asksService, asksHeadless, asksAPI, "{name: tcp, tcp: {address: 'web.apps.svc.cluster.local:80'}}", "{name: http, http: {url: 'http://web.apps.svc/'}}")
+	return profileWith("daemonSets: [kube-system/cilium], conditions: {KernelDeadlock: 'False'}, allocatable: {nvidia.com/gpu: 4, memory: 60Gi}",
+		asksDNS, asksService, asksHeadless, asksAPI, "{name: tcp, tcp: 'web.apps.svc.cluster.local:80'}", "{name: http, http: {url: 'http://web.apps.svc/'}}")
 }
 
 func TestAProfileThatCanPassHasNoObstacle(t *testing.T) {
@@ -130,7 +130,7 @@ func TestObstaclesOfProfiles(t *testing.T) {
 			profileWith("", asksDNSOnce), rest("kube-system/kube-dns"),
 			[]string{"some: " + dns + "the DNS Service kube-system/kube-dns does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it"},
 		},
-		"a check by address needs no DNS Service": {profileWith("", "{name: tcp, tcp: {address: '192.0.2.1:80'}}", "{name: six, http: {url: 'http://[2001:db8::1]:80/'}}"), rest("kube-system/kube-dns"), nil},
+		"a check by address needs no DNS Service": {profileWith("", "{name: tcp, tcp: '192.0.2.1:80'}", "{name: six, http: {url: 'http://[2001:db8::1]:80/'}}"), rest("kube-system/kube-dns"), nil},
 		"a check that is not required hinders nobody": {
 			profileWith("", "{name: dns, required: false, dns: {names: [kubernetes.default.svc], servers: each}}", asksAPI), rest("kube-system/kube-dns"), nil,
 		},
@@ -153,7 +153,7 @@ func TestObstaclesOfProfiles(t *testing.T) {
 			},
 		},
 		"the Service of an address does not exist": {
-			profileWith("", "{name: tcp, tcp: {address: 'web.apps.svc:80'}}", "{name: http, http: {url: 'https://web.apps.svc:8443/'}}"), rest("apps/web"),
+			profileWith("", "{name: tcp, tcp: 'web.apps.svc:80'}", "{name: http, http: {url: 'https://web.apps.svc:8443/'}}"), rest("apps/web"),
 			[]string{
 				"all: profile gpu, check tcp: the name web.apps.svc is that of Service apps/web, which does not exist: no Node passes",
 				"all: profile gpu, check http: the name web.apps.svc is that of Service apps/web, which does not exist: no Node passes",
@@ -215,11 +215,10 @@ func TestObstaclesOfProfiles(t *testing.T) {
 			[]string{"all: profile gpu: it waits for 64Gi of memory, and the most that one of its Nodes has is 60Gi: its Nodes wait for ever"},
 		},
 		"no Node has a condition": {
-			profileWith("conditions: [{type: NetworkBroken, status: 'False'}]", asksAPI), empty,
+			profileWith("conditions: {NetworkBroken: 'False'}", asksAPI), empty,
 			[]string{"all: profile gpu: it waits for the condition NetworkBroken, which the one Node that it selects does not have: its Nodes wait for ever"},
 		},
-		"no Node has a condition, and that passes":      {profileWith("conditions: [{type: NetworkBroken, status: 'False', ifMissing: pass}]", asksAPI), empty, nil},
-		"a Node that has just come has no resource yet": {profileWith("allocatable: {amd.com/gpu: 1}, conditions: [{type: NetworkBroken, status: 'False'}]", asksAPI), isNew, nil},
+		"a Node that has just come has no resource yet": {profileWith("allocatable: {amd.com/gpu: 1}, conditions: {NetworkBroken: 'False'}", asksAPI), isNew, nil},
 		"a Node that is not Ready shows nothing": {
 			profileWith("allocatable: {amd.com/gpu: 1}", asksAPI), node(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }), nil,
 		},

@@ -8,8 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"nodekeep.dev/nodekeep/verify"
 )
 
 // judgeWait finds what keeps the section wait of the profile from ever holding, and images that cannot be pulled.
@@ -30,10 +28,10 @@ func (p *judgedProfile) judgeWait() {
 	if p.nodes.complete == 0 { // Nodes that are new show nothing
 		return
 	}
-	for _, wanted := range p.Wait.Conditions {
-		if !p.nodes.conditions.Has(wanted.Type) && wanted.IfMissing != verify.PassIfMissing {
-			p.addFound("", HindersAll, "Install what sets it, or add ifMissing: pass to it", nil,
-				"it waits for the condition %s, which %s: its Nodes wait for ever", wanted.Type, p.lacking())
+	for _, condition := range slices.Sorted(maps.Keys(p.Wait.Conditions)) {
+		if !p.nodes.conditions.Has(condition) {
+			p.addFound("", HindersAll, "Install what sets it, or take it off wait.conditions", nil,
+				"it waits for the condition %s, which %s: its Nodes wait for ever", condition, p.lacking())
 		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(p.Allocatable)) {

@@ -17,7 +17,7 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 	const gate, byDefault = "nodekeep.dev/restoring", "nodekeep.dev/unverified:NoSchedule"
 	p := statetest.Load(t, `verify:
   profiles:
-  - {name: waits, nodeSelector: waits=yes, wait: {conditions: [{type: A, status: "True"}]}}
+  - {name: waits, nodeSelector: waits=yes, wait: {conditions: {A: "True"}}}
   - {name: machine, nodeSelector: gpu=yes, checks: [{name: smi, container: {image: a}}, {name: net, dns: {names: [a]}, required: false}]}
   - {name: report, nodeSelector: report, mode: report, checks: [{name: api, api: {}}]}
   - {name: rest, nodeSelector: "!control", checks: [{name: api, api: {}}]}

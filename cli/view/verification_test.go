@@ -245,7 +245,7 @@ func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.
 func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 	const byDefault, o = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"
 	enforces, reports := statetest.Load(t, verifying), statetest.Load(t, reporting)
-	waits := statetest.Load(t, "verify: {profiles: [{name: warm, wait: {conditions: [{type: Warm, status: \"True\"}]}}]}\n")
+	waits := statetest.Load(t, "verify: {profiles: [{name: warm, wait: {conditions: {Warm: \"True\"}}}]}\n")
 	gpu := map[string]string{"gpu": "yes"}
 	rest, _ := enforces.Verify().Match(nil)
 	stuck := verify.Progress{Attempts: 5, Failed: 5, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Time: noon.Add(-time.Second)}}

@@ -30,7 +30,7 @@ func listening(t *testing.T) string {
 }
 
 func tcpTo(name, address string, required bool) verify.Check {
-	return verify.Check{Name: name, Required: &required, TCP: &verify.TCP{Address: address}}
+	return verify.Check{Name: name, Required: &required, TCP: new(verify.TCP(address))}
 }
 
 // workerOf returns a worker with a task that leaves its termination message in a file.
@@ -147,14 +147,14 @@ func TestADryRunShowsWhatWouldPassHere(t *testing.T) {
     nodeSelector: gpu=yes
     timeout: 1s
     checks:
-    - {name: registry, tcp: {address: "`+open+`"}}
-    - {name: mirror, tcp: {address: "127.0.0.1:1"}}
+    - {name: registry, tcp: "`+open+`"}
+    - {name: mirror, tcp: "127.0.0.1:1"}
     - {name: api, api: {}}
     - {name: service, service: {name: kube-system/kube-dns, port: 53}}
     - {name: smi, container: {image: example.com/smi:1}}
   - name: rest
     timeout: 1s
-    checks: [{name: registry, tcp: {address: "`+open+`"}}]
+    checks: [{name: registry, tcp: "`+open+`"}]
 `))
 	code, out, message := nodekeep(t, "worker", "--policy", file, "--profile", "gpu")
 	assert.Equal(t, 1, code)

@@ -142,7 +142,7 @@ func everythingPolicy(t *testing.T, l *liar, ca string) string {
 	for _, kind := range kinds() {
 		profiles = append(profiles, object{"name": strings.ToLower(string(kind)), "nodeSelector": "remove=" + string(kind), "checks": []object{{"name": "api", "api": object{}}}, "attempts": object{"max": 1, "backoff": "1s", "maxBackoff": "1s"}, "onFailure": kind})
 	}
-	policy["verify"] = object{"start": object{"perSecond": 50}, "limits": object{"stopAbove": "100%", "cooldown": "1h"}, "profiles": profiles}
+	policy["verify"] = object{"limits": object{"stopAbove": "100%"}, "profiles": profiles}
 	text, err := yaml.Marshal(manifest)
 	require.NoError(t, err)
 	return string(text)

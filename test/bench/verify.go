@@ -19,7 +19,7 @@ spec:
   verify:
     profiles:
     - name: all
-      wait: {conditions: [{type: example.com/NeverThere, status: "True"}]}
+      wait: {conditions: {example.com/NeverThere: "True"}}
       checks: [{name: api, api: {}}]
 `
 

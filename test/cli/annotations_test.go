@@ -13,8 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-var annotationsPolicy = policytest.Manifest(`annotations:
-  keep: ["metal3.io/BareMetalHost"]
+var annotationsPolicy = policytest.Manifest(`annotations: ["metal3.io/BareMetalHost"]
 `)
 
 func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testing.T) {

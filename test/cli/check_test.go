@@ -40,7 +40,7 @@ spec:
     - {name: cycle, when: {labels: b}, set: {b: "1"}}
     - {name: later-key, when: {labels: d}, set: {c: "1"}}
     - {name: later, set: {d: "1"}}
-    - {name: regex, when: {nameRegex: "^(db-"}, set: {e: "1"}}
+    - {name: regex, when: {names: ["^(db-"]}, set: {e: "1"}}
     - {name: quantity, when: {capacity: {memory: ">=64 gigabytes"}}, set: {f: "1"}}
     - {name: no-label, set: {g: "no label!"}}
     - {name: catalogued, set: {topology.kubernetes.io/zone: z}}
@@ -65,7 +65,7 @@ func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 
 func TestPolicyCheckNamesRulesThatCanNeverActAndNeedsNoCluster(t *testing.T) {
 	file := policyFile(t, `labels: {rules: [
-  {name: big, when: {node: {arch: amd46}}, set: {tier: big}},
+  {name: big, when: {labels: kubernetes.io/arch=amd46}, set: {tier: big}},
   {name: rest, set: {tier: standard}},
   {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {tier: gpu}}]}`)
 	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep check policy.yaml")
@@ -77,14 +77,14 @@ func TestPolicyCheckNamesWhatRulesAskForAndNoNodeHas(t *testing.T) {
 	register(t, "asked-1")
 	file := policyFile(t, `labels: {rules: [
   {name: gpu, when: {names: [asked-1], capacity: {asked.example.com/gpu: ">=1"}}, set: {asked: gpu}},
-  {name: old, when: {names: [asked-1], node: {arch: mips64}}, set: {asked: old}},
-  {name: known, when: {names: [asked-1], node: {os: linux}}, set: {asked: linux}}]}`)
+  {name: old, when: {names: [asked-1], labels: kubernetes.io/arch=mips64}, set: {asked: old}},
+  {name: known, when: {names: [asked-1], labels: kubernetes.io/os=linux}, set: {asked: linux}}]}`)
 	reports := []byte(`{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}`)
 	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "asked-1", types.MergePatchType, reports, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster -o jsonpath='{range .impact.missing[*]}{.fact}{\"\\t\"}{.rules}{\"\\n\"}{end}'")
 	require.Equal(t, 0, a.Code, a.ErrOut)
-	assert.Equal(t, "capacity.asked.example.com/gpu\t[\"gpu\"]\nnode.arch mips64\t[\"old\"]\n", a.Out)
+	assert.Equal(t, "capacity.asked.example.com/gpu\t[\"gpu\"]\nkubernetes.io/arch=mips64\t[\"old\"]\n", a.Out)
 	a = shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.Out, "rule gpu asks for capacity.asked.example.com/gpu, which ")

@@ -20,7 +20,7 @@ func TestWhatAKubeletSaysOfItsMachineDoesNothingToATerminal(t *testing.T) {
 	node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.KubeletVersion = system, machine
 	node.Annotations = map[string]string{"talos.dev/owned-labels": `["dedicated", "\u001b[2J"]`}
 	rules := policyFile(t, `machine: {follow: true}
-labels: {rules: [{name: modern, when: {node: {kernel: ">=6", kubelet: "v1*"}}, set: {modern: "yes"}}]}`)
+labels: {rules: [{name: modern, when: {kernel: ">=6", kubelet: "v1*"}, set: {modern: "yes"}}]}`)
 	registerNode(t, node)
 	edit(t, name, map[string]string{"dedicated": "ci"})
 

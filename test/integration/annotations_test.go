@@ -20,8 +20,7 @@ const annotationsPolicy = `apiVersion: nodekeep.dev/v1alpha1
 kind: NodePolicy
 metadata: {name: default}
 spec:
-  annotations:
-    keep: ["metal3.io/BareMetalHost", "*.example.com/*"]
+  annotations: ["metal3.io/BareMetalHost", "*.example.com/*"]
 `
 
 // annotate does what `kubectl annotate` does, as an admin; nil removes an annotation.
@@ -132,7 +131,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 func TestAnnotationsFollowThePolicy(t *testing.T) {
 	const name, key = "annotated-6", "late.io/owner"
 	narrow := annotationsPolicy
-	wide := strings.Replace(narrow, "keep: [", `keep: ["late.io/owner", `, 1)
+	wide := strings.Replace(narrow, "annotations: [", `annotations: ["late.io/owner", `, 1)
 	nodekeep.Register(t, name)
 	annotate(t, name, map[string]any{key: "ops"})
 	withPolicy(t, narrow, func() {

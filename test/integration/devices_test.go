@@ -28,10 +28,10 @@ spec:
   labels:
     rules:
     - name: h100
-      when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}
+      when: {devices: {driver: gpu.example.com, attributes: {productName: "*H100*"}}}
       set: {gpu.model: h100}
     - name: rtx5070
-      when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
+      when: {devices: {driver: gpu.example.com, attributes: {productName: "*RTX 5070*"}, min: 1}}
       set: {gpu.model: rtx5070, gpu.rtx5070: "true"}
     - name: none
       when: {names: ["devices-*"]}

@@ -154,7 +154,7 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 			becomes(t, name, labels{"hardware.tier": "standard"})
 		})
 		t.Run("a policy with a rule that cannot be is not taken over", func(t *testing.T) {
-			wrong := strings.Replace(rulesPolicy, "    - name: rest\n", "    - {name: wrong, when: {nameRegex: \"^(db-\"}, set: {voice-pipeline: disabled}}\n    - name: rest\n", 1)
+			wrong := strings.Replace(rulesPolicy, "    - name: rest\n", "    - {name: wrong, when: {names: [\"^(db-\"]}, set: {voice-pipeline: disabled}}\n    - name: rest\n", 1)
 			reported := nextPolicyEvent(t, "PolicyInvalid")
 			nodekeep.ForcePolicy(t, wrong)
 			reported()

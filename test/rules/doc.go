@@ -2,7 +2,7 @@
 // and are relabelled, while the policy changes. After each step every Node carries exactly what the model says.
 //
 // The script covers:
-//   - capacity, allocatable, names, labels, and devices of ResourceSlices, also while slices are missing;
+//   - capacity, names, labels, and devices of ResourceSlices, also while slices are missing;
 //   - kubelets that restart, or report CPU 0;
 //   - other machines of a name, and systems that are installed again;
 //   - holds of the policy, and their ends, for labels that rules set or keep off;

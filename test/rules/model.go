@@ -73,17 +73,8 @@ func gpusAtLeast(count int) question {
 	}}
 }
 
-func healthyAtLeast(count int) question {
-	return question{fmt.Sprintf(`allocatable: {nvidia.com/gpu: ">=%d"}`, count), func(m *machine, _ view) answer {
-		if m.healthy() == 0 && !m.waited {
-			return maybe
-		}
-		return answerOf(m.healthy() >= count)
-	}}
-}
-
 func roomAtLeast(cpu int) question {
-	return question{fmt.Sprintf(`allocatable: {cpu: ">=%d"}`, cpu), func(m *machine, _ view) answer {
+	return question{fmt.Sprintf(`capacity: {cpu: ">=%d"}`, cpu), func(m *machine, _ view) answer {
 		if m.blind {
 			return maybe
 		}
@@ -95,7 +86,7 @@ func roomAtLeast(cpu int) question {
 func cardsAtLeast(count int, model string) question {
 	text := fmt.Sprintf("driver: %s, min: %d", driver, count)
 	if model != "" {
-		text += fmt.Sprintf(`, attribute: productName, glob: "*%s*"`, model)
+		text += fmt.Sprintf(`, attributes: {productName: "*%s*"}`, model)
 	}
 	return question{"devices: {" + text + "}", func(m *machine, _ view) answer {
 		found := 0
@@ -116,7 +107,7 @@ func sizeAtLeast(cpu, gib int) question {
 		if m.blind {
 			return maybe
 		}
-		return answerOf(m.cpu >= cpu && m.gib >= gib)
+		return answerOf(m.room >= cpu && m.gib >= gib)
 	}}
 }
 
@@ -170,7 +161,7 @@ func rack() filled {
 }
 
 func racked() question {
-	return question{`nameRegex: "^[a-z0-9]+-r(?P<rack>[0-9]{2})-"`, func(m *machine, _ view) answer { return answerOf(m.name != witness) }}
+	return question{`names: ["^[a-z0-9]+-r(?P<rack>[0-9]{2})-"]`, func(m *machine, _ view) answer { return answerOf(m.name != witness) }}
 }
 
 // rule is an entry of labels.rules.

@@ -100,7 +100,7 @@ func (w writer) policy() rules {
 		cards[0], cards[1] = cards[1], cards[0]
 	}
 	room := []rule{
-		{name: "healthy", condition: healthyAtLeast(pick(w, 1, 2)), fill: map[string]filled{"gpu.healthy": healthyCount()}, plugins: true},
+		{name: "healthy", condition: gpusAtLeast(pick(w, 1, 2)), fill: map[string]filled{"gpu.healthy": healthyCount()}, plugins: true},
 		{name: "roomy", condition: roomAtLeast(pick(w, 6, 12)), set: map[string]string{"room": "roomy"}, hold: pick(w, 0, w.short, w.short)},
 		{name: "tight", condition: tautology(), set: map[string]string{"room": pick(w, "tight", "tight", "some")}},
 		{name: "banned", condition: roomAtLeast(pick(w, 6, 12)), absent: []string{banned}, hold: pick(w, 0, w.short, w.short)},

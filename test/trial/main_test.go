@@ -16,7 +16,6 @@ kind: NodePolicy
 metadata: {name: default}
 spec:
   verify:
-    start: {perSecond: 50}
     profiles:
     - name: workers
       nodeSelector: pool=workers

@@ -123,7 +123,8 @@ func (b *bed) use(change func(*verify.Profile)) {
 	if change != nil {
 		change(&profile)
 	}
-	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}, Start: verify.Start{PerSecond: new(50)}}, nil)
+	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}}, nil)
+	profiles.Start.PerSecond = 50
 	require.Empty(b.t, errs)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 func TestTheTimesOfChecksAreCountedUpToTheirTimeout(t *testing.T) {
 	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "all", Checks: []verify.Check{
-		{Name: "api", API: &verify.API{}}, {Name: "fast", Timeout: "5s", TCP: &verify.TCP{Address: "a:1"}}, {Name: "kubelet", Kubelet: &verify.Kubelet{}},
+		{Name: "api", API: &verify.API{}}, {Name: "fast", Timeout: "5s", TCP: new(verify.TCP("a:1"))}, {Name: "kubelet", Kubelet: &verify.Kubelet{}},
 	}}}}, nil)
 	require.Empty(t, errs)
 	registry := prometheus.NewRegistry()

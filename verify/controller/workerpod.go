@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -85,8 +86,8 @@ func containerCheck(check verify.Check) corev1.Container {
 	container := corev1.Container{
 		Name: check.Name, Image: check.Container.Image, Command: check.Container.Command, Args: check.Container.Args, SecurityContext: restricted(false),
 	}
-	for _, variable := range check.Container.Env {
-		container.Env = append(container.Env, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
+	for _, name := range slices.Sorted(maps.Keys(check.Container.Env)) {
+		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: check.Container.Env[name]})
 	}
 	for name, limit := range check.Container.Limits {
 		if container.Resources.Limits == nil {

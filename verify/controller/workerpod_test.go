@@ -21,7 +21,7 @@ func TestWorkerPodsAskForNoMoreThanTheirChecksNeed(t *testing.T) {
 	for name, checks := range map[string][]verify.Check{
 		"plain":     {dns},
 		"token":     {dns, {Name: "api", API: &verify.API{}}},
-		"container": {{Name: "gpu", Container: &verify.Container{Image: "example.com/gpu:1", Command: []string{"check-gpu"}, Env: []verify.EnvVar{{Name: "DEVICES", Value: "8"}}, RuntimeClassName: "nvidia", Limits: map[string]verify.Quantity{"nvidia.com/gpu": "1"}}}},
+		"container": {{Name: "gpu", Container: &verify.Container{Image: "example.com/gpu:1", Command: []string{"check-gpu"}, Env: map[string]string{"DEVICES": "8"}, RuntimeClassName: "nvidia", Limits: map[string]verify.Quantity{"nvidia.com/gpu": "1"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "all", Checks: checks}}}, nil)

@@ -188,7 +188,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- $names = .names -}}
 {{- end -}}
 {{- with .tcp -}}
-{{- $names = append $names .address -}}
+{{- $names = append $names . -}}
 {{- end -}}
 {{- with .http -}}
 {{- $names = append $names (get (urlParse .url) "host") -}}

@@ -12,8 +12,8 @@ func PolicyOfRules(count, cores int) string {
 			key = fmt.Sprintf("example.com/gpu-%d", i/5)
 		}
 		conditions := []string{
-			`{capacity: {nvidia.com/gpu: ">=1", cpu: ">=64"}}`, `{names: ["gpu-*", "db-*"]}`, `{nameRegex: "^rack-(?P<rack>[0-9]+)-"}`,
-			`{node: {arch: arm64, kubelet: ">=1.30"}}`, fmt.Sprintf(`{any: [{capacity: {cpu: ">=%d"}}, {names: ["big-*"]}]}`, cores),
+			`{capacity: {nvidia.com/gpu: ">=1", cpu: ">=64"}}`, `{names: ["gpu-*", "db-*"]}`, `{names: ["^rack-(?P<rack>[0-9]+)-"]}`,
+			`{labels: kubernetes.io/arch=arm64, kubelet: ">=1.30"}`, fmt.Sprintf(`{any: [{capacity: {cpu: ">=%d"}}, {names: ["big-*"]}]}`, cores),
 		}[i%5]
 		text += fmt.Sprintf("    - {name: rule-%d, when: %s, set: {%s: %s}}\n", i, conditions, key, []string{"a", "b", "c", "d", "large"}[i%5])
 	}

@@ -380,7 +380,7 @@ func TestWhatRulesAskForAndNoNodeHasIsANoteInAHealthyCluster(t *testing.T) {
 	defer nodekeep.SetPolicy(t, shipped)
 	nodekeep.SetPolicy(t, policytest.Manifest(`labels: {rules: [
   {name: gpu, when: {names: [doctor-asked], capacity: {asked.example.com/gpu: ">=1", cpu: ">=1"}}, set: {asked: gpu}},
-  {name: old, when: {names: [doctor-asked], node: {arch: mips64}}, set: {asked: old}}]}`))
+  {name: old, when: {names: [doctor-asked], labels: kubernetes.io/arch=mips64}, set: {asked: old}}]}`))
 	_, below, _ := strings.Cut(isHealthy(t), "\n\n")
 	assert.Contains(t, below, "note (label-rules): rule gpu asks for capacity.asked.example.com/gpu, which ")
 	assert.Contains(t, below, "note (label-rules): rule old asks for node.arch mips64, which ")

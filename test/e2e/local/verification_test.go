@@ -30,7 +30,7 @@ const verification = `{"profiles": [{
 		{"name": "api", "api": {}},
 		{"name": "app", "service": {"name": "default/app", "port": 443}},
 		{"name": "other-nodes", "service": {"name": "nodekeep-system/nodekeep-webhook", "port": 443, "endpoints": 1}},
-		{"name": "tcp", "tcp": {"address": "10.96.0.1:443"}},
+		{"name": "tcp", "tcp": "10.96.0.1:443"},
 		{"name": "http", "http": {"url": "http://probes.nodekeep-system.svc:8081/healthz"}},
 		{"name": "container", "container": {"image": "nodekeep:test", "args": ["version"]}},
 		{"name": "kubelet", "kubelet": {}}],

@@ -99,21 +99,21 @@ func TestTheAPIServerTakesEveryFieldOfAPolicy(t *testing.T) {
 		"empty sections": "labels: {}\ntaints: {}\nannotations: {}\nmachine: {}\nverify: {}\ngovernance: {}\ninventory: []",
 		"for ever":       "retention: 0",
 		"a full one": `labels: {keep: ["*"], ignore: [a], defer: [b], ignoreManagers: ["k3s*"], onConflict: restoreStored, protected: inline,
-    rules: [{name: a, when: {names: ["a*"], nameRegex: "^a", capacity: {memory: ">=64Gi"}, allocatable: {cpu: "<8"}, node: {arch: arm64, os: linux, kernel: ">=6.1", runtime: "*", kubelet: ">=1.35"},
-      providerID: "aws*", labels: "a=b", devices: {driver: gpu.example.com, attribute: model, glob: "*", min: 2}, inventory: {cmdb.rack: "*"}, features: {cpu.cpuid.AVX: "*", Resize: "true"}, any: [{labels: "c in (d)"}]},
+    rules: [{name: a, when: {names: ["^a"], capacity: {memory: ">=64Gi"}, kernel: ">=6.1", kubelet: ">=1.35",
+      providerID: "aws*", labels: "a=b", devices: {driver: gpu.example.com, attributes: {model: "*"}, min: 2}, inventory: {cmdb.rack: "*"}, features: {cpu.cpuid.AVX: "*", Resize: "true"}, any: [{labels: "c in (d)"}]},
       set: {a: "{name.x}{labels.z}{devices.model}"}, values: {B 1: b}, hold: 15m, precedence: rule, mode: audit, trust: kubelet}, {name: b, ensureAbsent: [c, "d:NoSchedule"]}],
     migrations: [{from: a, to: example.com/b, phase: both, trust: kubelet}]}
 taints: {keep: [], ignore: [a], register: [{taint: "a=b:NoExecute", nodeSelector: "a!=b"}], rules: [{selector: a, taint: "a={value}:PreferNoSchedule"}]}
-annotations: {keep: [metal3.io/BareMetalHost]}
+annotations: [metal3.io/BareMetalHost]
 cordon: keep
 machine: {onMismatch: quarantine, follow: true}
 retention: 1h30m
-verify: {label: example.com/ok, start: {perSecond: 1, inFlight: 2000}, limits: {stopAbove: 3, deletionsPerHour: 50, orPercent: 100, cooldown: 1m},
+verify: {label: example.com/ok, limits: {stopAbove: 3, deletionsPerHour: 50},
   profiles: [{name: a, nodeSelector: "a=b", taint: "example.com/new=a:NoExecute", timeout: 1m, startTimeout: 1m, deadline: 1h, onTimeout: release, reverify: onReboot, onFailure: node, attempts: {max: 1, backoff: 1s, maxBackoff: 1m},
-    wait: {conditions: [{type: Ready, status: "True", ifMissing: pass}], daemonSets: [kube-system/cni, "storage/*", auto], allocatable: {cpu: 1, memory: 64Gi}},
-    checks: [{name: a, dns: {names: [a.], servers: each}}, {name: b, api: {}}, {name: c, required: false, service: {name: a/b, port: 1, endpoints: 0}}, {name: d, tcp: {address: "a:1"}},
-      {name: e, http: {url: "https://a", status: 204, ca: x}}, {name: f, container: {image: a, command: [b], args: [""], limits: {cpu: 500m}, env: [{name: A, value: b}, {name: C}], runtimeClassName: kata}}, {name: g, timeout: 5s, kubelet: {}}]}]}
-governance: {keys: [{key: a, description: b, values: ["", c], required: true, immutable: true, requires: [d], owners: ["user:a", "group:b*", "serviceaccount:a/*"], mode: deny}, {key: e, pattern: "a+"}], reserved: ["*.example.com/*"], noncompliant: {taint: "a:NoSchedule", after: 1h}}
+    wait: {conditions: {Ready: "True"}, daemonSets: [kube-system/cni, "storage/*", auto], allocatable: {cpu: 1, memory: 64Gi}},
+    checks: [{name: a, dns: {names: [a.], servers: each}}, {name: b, api: {}}, {name: c, required: false, service: {name: a/b, port: 1, endpoints: 0}}, {name: d, tcp: "a:1"},
+      {name: e, http: {url: "https://a", status: 204, ca: x}}, {name: f, container: {image: a, command: [b], args: [""], limits: {cpu: 500m}, env: {A: b, C: ""}, runtimeClassName: kata}}, {name: g, timeout: 5s, kubelet: {}}]}]}
+governance: {keys: [{key: a, values: ["", c], required: true, immutable: true, requires: [d], owners: ["user:a", "group:b*", "serviceaccount:a/*"], mode: deny}, {key: e, pattern: "a+"}], reserved: ["*.example.com/*"], noncompliant: {taint: "a:NoSchedule", after: 1h}}
 inventory: [{name: a, url: "https://a/b", interval: 5m, auth: {tokenFile: /var/run/nodekeep/a/token}, ca: /var/run/nodekeep/a/ca.crt, attributes: [rack], staleAfter: 24h, preload: true}, {name: b, file: /var/run/nodekeep/b, attributes: [a]}, {name: c, configMap: d, attributes: [a]}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ inventory: [{name: a, url: "https://a/b", interval: 5m, auth: {tokenFile: /var/r
 // Server-side apply writes null where it removes the last field of a section.
 func TestAPolicyCanBeAppliedAgainWithLess(t *testing.T) {
 	withPolicies(t)
-	for _, sections := range []string{"verify: {label: a, start: {inFlight: 1}}\ncordon: keep", "verify: {label: a, start: {}}\ncordon: keep", "verify: {}\ncordon: keep", "{}"} {
+	for _, sections := range []string{"verify: {label: a, limits: {stopAbove: 1}}\ncordon: keep", "verify: {label: a, limits: {}}\ncordon: keep", "verify: {}\ncordon: keep", "{}"} {
 		out, err := applyPolicy(t, policytest.Manifest(sections))
 		require.NoError(t, err, "%s: %s", sections, out)
 		out, err = kubectl(t.Context(), "get", "nodepolicy", "default", "-o", "json")

@@ -59,10 +59,8 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"policy.verify.profiles[0].taint=it's:NoSchedule":                              "at '/policy/verify/profiles/0/taint'", // it goes into an expression
 		"policy.verify.profiles[0].taint=a:PreferNoSchedule":                           "at '/policy/verify/profiles/0/taint'",
 		"policy.verify.label=it's":                                                     "at '/policy/verify/label'",
-		"policy.verify.start.perSecond=1000":                                           "at '/policy/verify/start/perSecond'",
 		"policy.verify.limits.stopAbove=most":                                          "at '/policy/verify/limits/stopAbove'",
 		"policy.verify.limits.stopAbove=101%":                                          "at '/policy/verify/limits/stopAbove'",
-		"policy.verify.limits.cooldown=soon":                                           "at '/policy/verify/limits/cooldown'",
 		"policy.verify.limits.deletionsPerHour=51":                                     "at '/policy/verify/limits/deletionsPerHour'",
 		"policy.verify.profiles[0].onFailure=reboot":                                   "at '/policy/verify/profiles/0/onFailure'",
 		"verify=null":                                            "missing property 'verify'", // what policy.verify=null is for
@@ -89,8 +87,8 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 			taints: {keep: [a], ignore: [b], register: [{taint: "a/b:NoExecute"}, {taint: "c=d:PreferNoSchedule", nodeSelector: "gpu in (yes)"}],
 			rules: [{selector: "dedicated in (ci, batch)", taint: "dedicated={value}:NoSchedule"}, {selector: a=b, taint: "x:NoSchedule"}]},
 			machine: {onMismatch: quarantine}, retention: 10m}`, true},
-		"removals":                   {`{verify: {limits: {stopAbove: 0%, deletionsPerHour: 50, orPercent: 100, cooldown: 24h}}}`, true},
-		"few removals":               {`{verify: {limits: {stopAbove: 2, cooldown: 1m}}}`, true},
+		"removals":                   {`{verify: {limits: {stopAbove: 0%, deletionsPerHour: 50}}}`, true},
+		"few removals":               {`{verify: {limits: {stopAbove: 2}}}`, true},
 		"removals of a share of all": {`{verify: {limits: {stopAbove: 20.5%}}}`, false},
 		"the shortest policy":        {`null`, true},
 		"nothing kept":               {`{labels: {keep: []}, taints: {keep: []}}`, true},

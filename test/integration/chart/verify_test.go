@@ -78,17 +78,17 @@ func verification() map[string]variant {
 		"verification with everything": {profiles(`[
 			{"name": "gpu", "nodeSelector": "gpu=yes", "taint": "example.com/unverified=gpu:NoExecute", "timeout": "1m", "startTimeout": "3m", "deadline": "30m", "onTimeout": "release",
 				"attempts": {"max": 3, "backoff": "5s", "maxBackoff": "1m"},
-				"wait": {"conditions": [{"type": "KernelDeadlock", "status": "False", "ifMissing": "pass"}], "daemonSets": ["kube-system/cilium", "gpu-operator/driver", "storage/*"], "allocatable": {"nvidia.com/gpu": "1", "cpu": 2}},
+				"wait": {"conditions": {"KernelDeadlock": "False"}, "daemonSets": ["kube-system/cilium", "gpu-operator/driver", "storage/*"], "allocatable": {"nvidia.com/gpu": "1", "cpu": 2}},
 				"checks": [
 					{"name": "dns", "dns": {"names": ["kubernetes.default.svc", "shop.front.svc.cluster.local.", "example.com"], "servers": "each"}},
 					{"name": "api", "api": {}},
 					{"name": "service", "required": false, "service": {"name": "monitoring/prometheus", "port": 9090, "endpoints": 3}},
 					{"name": "kubelet", "kubelet": {}},
-					{"name": "registry", "tcp": {"address": "registry.example.com:443"}},
+					{"name": "registry", "tcp": "registry.example.com:443"},
 					{"name": "portal", "http": {"url": "https://portal.web.svc:8443/healthz", "status": 204}},
 					{"name": "smi", "container": {"image": "example.com/smi:1", "command": ["nvidia-smi"], "args": ["-L"], "limits": {"nvidia.com/gpu": 1}}}]},
-			{"name": "rest", "reverify": "onReboot", "checks": [{"name": "tcp", "tcp": {"address": "10.0.0.1:443"}}]}]`,
-			"policy.verify.label=example.com/verified", "policy.verify.start.perSecond=20", "policy.verify.start.inFlight=400"), func(t *testing.T, r rendered) {
+			{"name": "rest", "reverify": "onReboot", "checks": [{"name": "tcp", "tcp": "10.0.0.1:443"}]}]`,
+			"policy.verify.label=example.com/verified"), func(t *testing.T, r rendered) {
 			assert.True(t, tolerates(r.pods(t)["nodekeep-webhook"].Spec, "example.com/unverified"))
 			guard := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify")
 			assert.Equal(t, []string{`["example.com/unverified","nodekeep.dev/unverified"]`, "example.com/verified"}, guardValues(t, guard))
@@ -134,7 +134,7 @@ func verification() map[string]variant {
 			{"name": "karpenter", "nodeSelector": "a=b", "taint": "example.com/new:NoSchedule", "onFailure": "nodeClaim", "checks": [{"name": "api", "api": {}}]},
 			{"name": "machines", "nodeSelector": "c=d", "onFailure": "machine", "checks": [{"name": "api", "api": {}}]},
 			{"name": "rest", "onFailure": "node", "checks": [{"name": "api", "api": {}}]}]`,
-			"policy.verify.limits.stopAbove=10%", "policy.verify.limits.deletionsPerHour=5", "policy.verify.limits.orPercent=2", "policy.verify.limits.cooldown=1h"), func(t *testing.T, r rendered) {
+			"policy.verify.limits.stopAbove=10%", "policy.verify.limits.deletionsPerHour=5"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []string{"pods", "nodes", "nodeclaims", "machines"}, resourcesOf(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-verify-removal").Rules))
 			for _, rule := range get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-verify").Rules {
 				assert.NotContains(t, rule.Verbs, "delete")

@@ -284,7 +284,6 @@ func labelIsMissing(t *testing.T, n night, try func(facts)) {
 // checking returns a policy that verifies Nodes, and removes those that fail once.
 func checking(stopAbove string) string {
 	return policytest.Manifest(`verify:
-  start: {perSecond: 50}
   limits: {stopAbove: ` + stopAbove + `}
   profiles:
   - name: gpu
@@ -483,7 +482,7 @@ func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
 }
 
 func devicesAreUnknown(t *testing.T, n night, try func(facts)) {
-	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}, set: {gpu: h100}}`))
+	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attributes: {productName: "*H100*"}}}, set: {gpu: h100}}`))
 	n.Register(t, "with-devices")
 	n.await(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`, isPositive)
 	try(facts{})

@@ -56,7 +56,7 @@ var wrong = map[string]struct{ sections, path string }{
 	// What the webhook refuses.
 	"a pattern that matches no key":          {"labels: {keep: [a b]}", "spec.labels.keep[0]"},
 	"a retention that forgets restarts":      {"retention: 1m", "spec.retention"},
-	"an expression that is none":             {"labels: {rules: [{name: a, when: {nameRegex: \"^(db-\"}, set: {a: b}}]}", "spec.labels.rules[0].when.nameRegex"},
+	"an expression that is none":             {"labels: {rules: [{name: a, when: {names: [\"^(db-\"]}, set: {a: b}}]}", "spec.labels.rules[0].when.names[0]"},
 	"a comparison with what is no quantity":  {"labels: {rules: [{name: a, when: {capacity: {memory: \">=64GB\"}}, set: {a: b}}]}", "spec.labels.rules[0].when.capacity[memory]"},
 	"a resource that is misspelt":            {"labels: {rules: [{name: a, when: {capacity: {memmory: \"<1Gi\"}}, set: {a: b}}]}", "spec.labels.rules[0].when.capacity[memmory]"},
 	"a misspelt resource in a value":         {"labels: {rules: [{name: a, set: {a: \"{capacity.memmory}\"}}]}", "spec.labels.rules[0].set[a]"},
@@ -67,7 +67,7 @@ var wrong = map[string]struct{ sections, path string }{
 	"two rules of one name":                  {"labels: {rules: [{name: a, set: {a: b}}, {name: a, set: {c: d}}]}", "spec.labels.rules[1].name"},
 	"a rule that makes the gate":             {"taints: {rules: [{selector: a, taint: \"nodekeep.dev/restoring:NoSchedule\"}]}", "spec.taints.rules[0].taint"},
 	"two taints of one selector":             {"taints: {register: [{taint: \"a=1:NoSchedule\"}, {taint: \"a=2:NoSchedule\"}]}", "spec.taints.register[1].taint"},
-	"an annotation of another component":     {"annotations: {keep: [volumes.kubernetes.io/controller-managed-attach-detach]}", "spec.annotations.keep[0]"},
+	"an annotation of another component":     {"annotations: [volumes.kubernetes.io/controller-managed-attach-detach]", "spec.annotations[0]"},
 	"a rename of a label that is not kept":   {"labels: {ignore: [a], migrations: [{from: a, to: b, phase: both}]}", "spec.labels.migrations[0].from"},
 	"a rule about an inventory that is none": {"labels: {rules: [{name: a, set: {a: \"{inventory.cmdb.rack}\"}}]}", "spec.labels.rules[0].set[a]"},
 	"a rule against governance":              {"labels: {rules: [{name: a, set: {tier: gold}}]}\ngovernance: {keys: [{key: tier, values: [silver], mode: deny}]}", "spec.labels.rules[0].set[tier]"},

@@ -28,8 +28,7 @@ kind: NodePolicy
 metadata: {name: default}
 spec:
   verify:
-    start: {perSecond: 50}
-    limits: {stopAbove: 100%%, cooldown: 1h}
+    limits: {stopAbove: 100%%}
     profiles:
 %s`
 
@@ -373,7 +372,7 @@ func TestTwoControllersThatAreKilledAgainAndAgainRemoveNoMoreThanTheBudget(t *te
 		return len(left) < 4
 	}, settles, 100*time.Millisecond)
 	require.NoError(t, second.Process.Stop())
-	assert.Len(t, remaining(), 3, "the cooldown is an hour")
+	assert.Len(t, remaining(), 3, "the cooldown is 15 minutes")
 	assert.Len(t, ledger(t).Removals, 1)
 }
 

@@ -18,7 +18,6 @@ kind: NodePolicy
 metadata: {name: default}
 spec:
   verify:
-    start: {perSecond: 50}
     profiles:
     - name: pool
       nodeSelector: pool=checked
@@ -50,10 +49,10 @@ spec:
       attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: waits
       nodeSelector: pool=waits
-      wait: {conditions: [{type: example.com/Warm, status: "True"}]}
+      wait: {conditions: {example.com/Warm: "True"}}
     - name: runtime
       nodeSelector: pool=runtime
-      checks: [{name: smi, container: {image: none, env: [{name: DEVICES, value: "8"}], runtimeClassName: late-class}}]
+      checks: [{name: smi, container: {image: none, env: {DEVICES: "8"}, runtimeClassName: late-class}}]
     - name: reports
       nodeSelector: pool=reports
       mode: report
