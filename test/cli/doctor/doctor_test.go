@@ -383,7 +383,7 @@ func TestWhatRulesAskForAndNoNodeHasIsANoteInAHealthyCluster(t *testing.T) {
   {name: old, when: {names: [doctor-asked], labels: kubernetes.io/arch=mips64}, set: {asked: old}}]}`))
 	_, below, _ := strings.Cut(isHealthy(t), "\n\n")
 	assert.Contains(t, below, "note (label-rules): rule gpu asks for capacity.asked.example.com/gpu, which ")
-	assert.Contains(t, below, "note (label-rules): rule old asks for node.arch mips64, which ")
+	assert.Contains(t, below, "note (label-rules): rule old asks for kubernetes.io/arch=mips64, which ")
 	assert.NotContains(t, below, "capacity.cpu")
 	for line := range strings.Lines(below) {
 		if command, ok := strings.CutPrefix(line, "    "); ok && strings.Contains(command, "get nodes") {
