@@ -96,7 +96,7 @@ func TestTheAPIServerTakesEveryFieldOfAPolicy(t *testing.T) {
 	withPolicies(t)
 	for name, sections := range map[string]string{
 		"nothing":        "",
-		"empty sections": "labels: {}\ntaints: {}\nannotations: {}\nmachine: {}\nverify: {}\ngovernance: {}\ninventory: []",
+		"empty sections": "labels: {}\ntaints: {}\nannotations: []\nmachine: {}\nverify: {}\ngovernance: {}\ninventory: []",
 		"for ever":       "retention: 0",
 		"a full one": `labels: {keep: ["*"], ignore: [a], defer: [b], ignoreManagers: ["k3s*"], onConflict: restoreStored, protected: inline,
     rules: [{name: a, when: {names: ["^a"], capacity: {memory: ">=64Gi"}, kernel: ">=6.1", kubelet: ">=1.35",
