@@ -30,8 +30,8 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again. The settling time is added to it. The Nodes that
-// exist are freed all the same.
+// stopWithin is how long the command waits, in addition to --settle, until dry runs are no longer gated (with --end: are gated again). The Nodes that exist
+// are freed all the same.
 const stopWithin = 40 * time.Second
 
 // errEmergency ends a command that would close a Node.
@@ -118,7 +118,7 @@ func (o *emergencyOptions) rights(c *session, _ []string) []doctor.Right {
 	if o.dryRun {
 		return needed
 	}
-	for _, object := range (&emergency{stopping: stopping{session: c}}).declarationObjects() { // also what is there, and declares nothing
+	for _, object := range (&emergency{stopping: stopping{session: c}}).declarationObjects() { // what is left of a declaration is deleted and created again, so the right to delete is needed, too
 		needed = append(needed, object.right)
 	}
 	if o.end {
@@ -152,7 +152,7 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 	return orInterrupted(ctx, action(limited))
 }
 
-// orInterrupted gives the error of what was begun its code. The context ends with Ctrl-C.
+// orInterrupted gives an error the exit code 130 if Ctrl-C has canceled ctx, and else 1.
 func orInterrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %w", err)}
@@ -344,7 +344,7 @@ func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Dec
 	if reason == "" {
 		e.sayUnknown("Whether the API server sees the emergency", unasked)
 		stopped, begun, err = e.stoppedWithin(ctx)
-		begun.Lasts = begun.Lasts && unasked == nil // else an older webhook may only be down
+		begun.Lasts = begun.Lasts && unasked == nil // without that answer, an older webhook may only be down, and would gate again
 		if err == nil || ctx.Err() != nil {
 			return stopped, begun, err
 		}
@@ -438,8 +438,7 @@ func (e *emergency) create(ctx context.Context, object objectDeletion, exists, r
 	if err := create(); apierrors.IsAlreadyExists(err) {
 		return e.printResult("%s %s: is there", object.kind, object.name)
 	} else if err != nil {
-		object.right.Verb = "create"
-		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.CallError(object.right, err))
+		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.CallError(object.rightTo("create"), err))
 	}
 	return e.printResult("%s %s: created", object.kind, object.name)
 }
@@ -471,7 +470,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	return plan.Document(e.Now()), true, nil
 }
 
-// unprovable returns the right that the caller lacks to prove the end. It is empty where none is known.
+// unprovable returns the right that the caller lacks to prove the end; empty: no missing right is known.
 func (e *emergency) unprovable(ctx context.Context) string {
 	for _, right := range dryRunRights() {
 		if allowed, err := e.Allowed(ctx, right); err == nil && !allowed {
@@ -490,9 +489,7 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 	for _, object := range objects {
 		switch err := object.exists(ctx); {
 		case !apierrors.IsNotFound(err):
-			right := object.right
-			right.Verb = "get"
-			errs = append(errs, e.CallError(right, err))
+			errs = append(errs, e.CallError(object.rightTo("get"), err))
 		case object.name == webhookName:
 			missing.Webhook = append(missing.Webhook, object.kind+" "+object.name)
 		default:

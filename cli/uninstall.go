@@ -29,8 +29,8 @@ const maxPasses = 10
 
 // uninstalling is one run of `uninstall`.
 //
-// Gating stops before the first gate is lifted, and Nodes are read once more after the last. So no gated Node is left. A Node is changed only in the
-// state that was read, and only its gate is changed. It is safe to run it again.
+// Gating stops before the first gate is lifted. After the last one, all Nodes are read again, up to maxPasses times, until none is gated. A Node is changed
+// only in the state that was read, and only its gate is changed. It is safe to run it again.
 type uninstalling struct {
 	stopping
 	// patience is how long capture is given to complete Nodes before their gates are lifted.
@@ -174,7 +174,7 @@ func (u *stopping) delete(ctx context.Context, objects ...objectDeletion) error 
 		case apierrors.IsNotFound(err):
 			_ = u.printResult("%s %s: is not there", object.kind, object.name)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "delete"}, err)))
+			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, u.CallError(object.right, err)))
 		default:
 			_ = u.printResult("%s %s: deleted", object.kind, object.name)
 		}

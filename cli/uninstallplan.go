@@ -48,6 +48,15 @@ func deletionOf[T any](right doctor.Right, kind, name string, client deletable[T
 	}}
 }
 
+// rightTo returns the right to do something else with the object than to delete it. RBAC cannot limit the right to create to a name.
+func (o objectDeletion) rightTo(verb string) doctor.Right {
+	right := o.right
+	if right.Verb = verb; verb == "create" {
+		right.Name = ""
+	}
+	return right
+}
+
 // gatingObjects returns the objects that add the gate to new Nodes.
 func (u *stopping) gatingObjects() []objectDeletion {
 	admission := u.Client.AdmissionregistrationV1()
@@ -67,7 +76,8 @@ func (u *stopping) declarationObjects() []objectDeletion {
 	}
 }
 
-// guardObjects returns the objects that capture needs while Nodes have the gate, and those that no manifest has.
+// guardObjects returns the objects that are deleted last: the guard policies, which capture needs while Nodes have the gate, and the governance
+// policies and the ConfigMap of inventories, which no manifest has.
 func (u *uninstalling) guardObjects() []objectDeletion {
 	admission := u.Client.AdmissionregistrationV1()
 	var objects []objectDeletion
@@ -108,7 +118,8 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	return plan, err
 }
 
-// emergency returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
+// emergency returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: no object
+// of an emergency exists.
 func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
 	end := "; once nodekeep is deleted, end it: kubectl -n " + u.Namespace + " delete rolebinding,role " + manifests.EmergencyName
 	for _, object := range u.declarationObjects() {
@@ -117,7 +128,7 @@ func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) 
 		case apierrors.IsForbidden(err):
 			stays = "an emergency, if one is declared (you may not read it)" + end
 		case err != nil:
-			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "get"}, err))
+			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(object.rightTo("get"), err))
 		default:
 			return "the emergency" + end, nil
 		}
@@ -135,7 +146,7 @@ func (u *stopping) planned(ctx context.Context, objects []objectDeletion) (all [
 		case apierrors.IsForbidden(err):
 			state = "to be deleted, if it is there: you may not read it"
 		case err != nil:
-			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "get"}, err))
+			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(object.rightTo("get"), err))
 		}
 		all = append(all, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
 	}
