@@ -194,7 +194,7 @@ func checkHash(argument string) error {
 	return nil
 }
 
-// argumentOf returns what the kind is about; empty: nothing. The name of a Node may be written as -o name prints it.
+// argumentOf returns the argument behind the kind; empty: there is none. From the name of a Node it strips the prefix node/, which -o name prints.
 func argumentOf(args []string) string {
 	if len(args) < 2 {
 		return ""
@@ -205,7 +205,7 @@ func argumentOf(args []string) string {
 	return args[1]
 }
 
-// verbs returns the verbs on what was accepted last: to read it, and those that write unless it is a dry run.
+// verbs returns the RBAC verbs that an accept needs on the object that it writes: get, and those that write unless it is a dry run.
 func (o *options) verbs(writing ...string) []string {
 	if o.dryRun {
 		return []string{"get"}

@@ -117,8 +117,8 @@ func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 	return nil
 }
 
-// adoptOne writes the annotation and then the record. Nothing is lost between the two writes. The annotation shows every process that the record must
-// forget who set the label. It returns done as false if the Node is no longer as planned.
+// adoptOne writes the annotation and then the record. Any capture that reads the annotation completes the record, so an interruption between the two
+// writes loses nothing. It returns done as false if the Node is no longer as planned.
 func (c *session) adoptOne(ctx context.Context, key string, label impact.AdoptedLabel) (done bool, err error) {
 	err = change(ctx, func(ctx context.Context) (*proposal, error) {
 		state, err := c.GetState(ctx, label.Node)
@@ -142,7 +142,7 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 	return true, change(ctx, func(ctx context.Context) (*proposal, error) {
 		state, err := c.GetState(ctx, label.Node)
 		if err != nil || state.Node == nil || state.Unreadable != nil {
-			return nil, err // the last state of the Node says it, too
+			return nil, err // the Node is deleted, or its record cannot be read: capture completes the record later
 		}
 		next := state.NextRecord(c.in)
 		if next == nil {

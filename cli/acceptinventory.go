@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one. That takes
-// further rights.
+// acceptInventory plans to accept the snapshot of a source that is held; named reports whether hash is that of a held snapshot. To accept it takes these
+// rights, which are only checked then.
 func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash string, rights []doctor.Right) (_ *proposal, named bool, err error) {
 	if len(p.Inventory()) == 0 {
 		return nil, false, nil

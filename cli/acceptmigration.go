@@ -40,7 +40,7 @@ func (o *acceptOptions) acceptMigration(ctx context.Context, c *session, argumen
 func (c *session) checkFinish(ctx context.Context, force bool, migration policy.Migration) error {
 	migrations := []*impact.Migration{impact.NewMigration(migration, c.in.Policy)}
 	for _, m := range c.in.Policy.Migrations() {
-		if m != migration && migration.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
+		if m != migration && migration.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // to accept the rules finishes all of these at once
 			migrations = append(migrations, impact.NewMigration(m, c.in.Policy))
 		}
 	}
@@ -77,7 +77,7 @@ func renamingOf(argument string) policy.Migration {
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}
 }
 
-// migrationToFinish returns a migration whose release would remove a label from Nodes; ok is false where none would.
+// migrationToFinish returns a migration whose old key would be removed from Nodes once the rules are accepted; ok is false where there is none.
 func migrationToFinish(p policy.Policy, renamed int) (m policy.Migration, ok bool) {
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {

@@ -30,8 +30,8 @@ func (o *acceptOptions) acceptRules(ctx context.Context, c *session, hash string
 	})
 }
 
-// releaseHeld plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
-// remove. Set it too if the operator accepts that something does.
+// releaseHeld plans to accept the rules of the cluster's policy, if hash names them. Without migrates it refuses rules that would remove the old key of a
+// migration: the caller has not checked what selects on that key.
 func (c *session) releaseHeld(ctx context.Context, hash string, migrates bool, inventoryRights []doctor.Right) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *session) acceptRulesRights(verbs ...string) []doctor.Right {
 	return needed
 }
 
-// writeAccepted notes on exactly the state that was read what is accepted.
+// writeAccepted writes into ConfigMap nodekeep-accepted what is accepted, if the ConfigMap is still in the state that was read.
 func (c *session) writeAccepted(ctx context.Context, state *corev1.ConfigMap, key, accepted string) error {
 	configMaps, verb := c.Client.CoreV1().ConfigMaps(c.Namespace), "patch"
 	var err error

@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
-// podsBehind returns the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
+// podsBehind returns the Ready Pods of nodekeep that have not read the policy which is in force. The component restricts them; empty: all.
 func (c *session) podsBehind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
@@ -39,7 +39,8 @@ func (c *session) listPodsRight() doctor.Right {
 	return doctor.Right{Verb: "list", Resource: "pods", Namespace: c.Namespace}
 }
 
-// sayBehind says which processes go by another policy than this command. A caller who may not list the Pods gets a warning only if there is a doubt.
+// sayBehind warns of processes that go by another policy than this command. A caller who may not list the Pods gets a warning only if the status of
+// the NodePolicy leaves it open, see [nodepolicy.InForce.Doubtful].
 func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 	if in.Generation == 0 {
 		return
@@ -62,8 +63,8 @@ var errPolicyChanged = errors.New("nothing was changed: the policy has changed s
 // controllersRead is how long a command waits until verification controllers have read the policy.
 const controllersRead = 30 * time.Second
 
-// awaitControllers waits until verification controllers have read the policy that this command goes by. So it reports no success by an older profile.
-// Without an answer in time it warns. It also warns where no controller leads.
+// awaitControllers waits until verification controllers have read the policy that this command goes by. Otherwise a Node could pass an older
+// profile, and the command would report success. Without an answer in time it warns. It also warns where no controller leads.
 func (c *session) awaitControllers(ctx context.Context, patience time.Duration) error {
 	c.sayNoController(ctx)
 	if c.inForce.Generation == 0 {
@@ -128,7 +129,8 @@ const (
 	verifierName = "verify"
 )
 
-// hasReadyPod reports whether a Pod of a component is known to be Ready. With --leader-elect=false it works without a Lease.
+// hasReadyPod reports whether a Pod of a component is known to be Ready. A process with --leader-elect=false has no Lease, so its Ready Pod is all that
+// shows it.
 func (c *session) hasReadyPod(ctx context.Context, component string) bool {
 	selector := doctor.PodSelector + "," + doctor.ComponentLabel + "=" + component
 	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.listPodsRight(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {

@@ -30,7 +30,7 @@ var (
 	errNo = errors.New("nothing was changed: the answer was not yes; in a script, add --yes")
 	// errOvertaken ends a command whose plan is not right any more.
 	errOvertaken = errors.New("nothing was changed: the Node or its record has changed since the plan was made; run it again to see how")
-	// errBusy ends a command whose plan is right, and that never came in time.
+	// errBusy ends a command that met a conflict at each try.
 	errBusy = errors.New("nothing was changed: other clients keep changing the Node or its record; run it again")
 )
 
@@ -49,8 +49,8 @@ type proposal struct {
 	summary     string                          // what it means, in sentences
 	question    string                          // asked after both
 	long        bool                            // the tables of the document may have many rows: before a question, the first ones are enough
-	fingerprint any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
-	apply       func(ctx context.Context) error // on exactly the state that was read, and the report
+	fingerprint any                             // what the answer depends on: after a conflict, a plan with another fingerprint is not carried out; nil: any is
+	apply       func(ctx context.Context) error // makes the change on the state that was read, and prints the result
 }
 
 // change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
@@ -134,7 +134,7 @@ func (p *proposal) show(w io.Writer, document view.Document) error {
 		return err
 	}
 	if !document.Empty() {
-		_, _ = fmt.Fprintln(w) // what is wrong with w, the next line says
+		_, _ = fmt.Fprintln(w) // the next line returns the error
 	}
 	_, err := fmt.Fprintln(w, p.summary)
 	return err

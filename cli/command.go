@@ -27,7 +27,7 @@ const (
 
 // AddTo adds the operator's commands to the root command.
 func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
-	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See and explain:"}, &cobra.Group{ID: groupAct, Title: "Undo and change:"})
+	root.AddGroup(&cobra.Group{ID: groupSee, Title: "Read:"}, &cobra.Group{ID: groupAct, Title: "Change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
 		newListCommand, newShowCommand, newExplainCommand, newReportCommand, newDoctorCommand, newCheckCommand,
 		newAcceptCommand, newRollbackCommand, newForgetCommand, newReleaseCommand, newRecheckCommand,
@@ -51,7 +51,7 @@ type options struct {
 	validate func() error // checks the command's own flags before anything is read; nil: there is nothing to check
 	// rights are those that the command needs; nil: none but those of its flags.
 	rights func(c *session, args []string) []doctor.Right
-	// uses returns those of the command's abilities that its other flags leave; nil: all.
+	// uses returns the command's abilities without those that its other flags make unnecessary; nil: all of them are needed.
 	uses func() ability
 }
 
@@ -89,13 +89,13 @@ func (o *options) addTo(command *cobra.Command, abilities ability) {
 		o.policy.addGateTo(command)
 	}
 	if abilities&asks != 0 {
-		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
-		command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would be done")
+		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+		command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would be done; it takes no value, unlike the flag of kubectl")
 	}
 }
 
-// command completes a command. Without Args it takes the name of a Node, if it is about one, or else nothing. It runs once its flags are right and
-// what it decides by was read. Its error gets an exit code.
+// command completes a cobra command: it adds flags and argument checks, and wraps run. Without Args, the command takes the name of a Node if it is about
+// one, and else no argument. It calls run once the flags and rights are checked and the policy was read. The error of run gets an exit code.
 func (o *options) command(command *cobra.Command, abilities ability, run func(ctx context.Context, c *session, args []string) error) *cobra.Command {
 	args := command.Args
 	if args == nil {
@@ -130,7 +130,7 @@ func (o *options) command(command *cobra.Command, abilities ability, run func(ct
 		if err := write(command); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" --help")
+		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for kubectl's flags (cluster, user, namespace), which work here, too.\n", command.Root().DisplayName()+" --help")
 		return err
 	})
 	return command
@@ -177,7 +177,7 @@ func (o *options) begin(ctx context.Context, abilities ability, args []string) (
 			return nil, err
 		}
 		c.decideUnder(ctx, p)
-		if o.policy.file == "" { // of another policy it shows what that wants
+		if o.policy.file == "" { // with --policy, it shows what those rules set, held or not
 			held, err := c.RulesHeld(ctx, p)
 			if err != nil {
 				return nil, err

@@ -18,7 +18,7 @@ import (
 // completionTimeout is how long a user who presses Tab waits.
 const completionTimeout = 3 * time.Second
 
-// completer lists what an argument can be that begins like that.
+// completer lists the values that an argument can have and that begin with begun.
 type completer func(ctx context.Context, c *session, args []string, begun string) []string
 
 // complete completes each argument by its completer; the last one completes all that follow. An error completes nothing: a shell has

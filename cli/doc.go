@@ -1,7 +1,7 @@
 // Package cli holds the operator's commands: see, explain and undo what nodekeep has recorded. They are commands of the one binary. If the binary is
 // called as kubectl-nodekeep, they are a plugin of kubectl.
 //
-// A file here is a command, which acts: it reads the cluster, asks, prints and writes. It reads through package
+// Most files here are one command each. A command acts: it reads the cluster, asks, prints and writes. It reads through package
 // [nodekeep.dev/nodekeep/cli/cluster]. Its decisions come from packages [nodekeep.dev/nodekeep/cli/nodestate] and [nodekeep.dev/nodekeep/cli/impact], its
 // output from [nodekeep.dev/nodekeep/cli/view]. All three are pure, and use the product's own pure functions, never a second implementation.
 //

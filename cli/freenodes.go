@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// awaitCapture gives capture, which completes Nodes before it frees them, the time to do so.
+// awaitCapture waits, up to patience, until capture has lifted the gates itself, since capture completes Nodes first.
 func (u *uninstalling) awaitCapture(ctx context.Context) error {
 	gated, err := u.nodesToFree(ctx, u.gateRemoval(time.Time{}))
 	if err != nil || len(gated) == 0 || u.patience <= 0 {
@@ -180,7 +180,7 @@ func withKeys(taints []corev1.Taint, keys []string) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return !slices.Contains(keys, taint.Key) })
 }
 
-// removeTaintsPlan returns the change that removes taints, whenever they were added.
+// removeTaintsPlan returns the change that removes taints, at whatever time they were added.
 func removeTaintsPlan(taints []corev1.Taint) plan.Plan {
 	return plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints...), ByClient: true}
 }

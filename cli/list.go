@@ -245,7 +245,7 @@ func (l *lines) end() error {
 	}
 }
 
-// print prints a line of a watch: in a table together with others that wait, else at once.
+// print prints a line of a watch. A row of a table is buffered until flush; other formats print at once.
 func (l *lines) print(summary view.Summary) error {
 	switch {
 	case l.output.table():

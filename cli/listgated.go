@@ -40,7 +40,7 @@ func (o *listOptions) listGated(ctx context.Context, c *session) error {
 	return o.write(c, "GatedNodeList", list)
 }
 
-// selected says in the answer that there is nothing to show whether a selector left out Nodes.
+// selected returns what a sentence about no Nodes adds if a selector was given.
 func (o *listOptions) selected() string {
 	if o.selector.Empty() {
 		return ""
@@ -48,7 +48,7 @@ func (o *listOptions) selected() string {
 	return " with these labels"
 }
 
-// leading returns what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
+// leading returns what the Lease shows of captures. If it cannot be read, a capture is taken to run, and a message says so.
 func (c *session) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
 	switch {

@@ -154,7 +154,7 @@ func (c *session) nodeVerification(ctx context.Context, namespace, name string) 
 	return shown, nil
 }
 
-// removals returns those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
+// removals returns those of the whole cluster, where nodes is the number of Nodes that profiles select; nil: they cannot be read.
 func (c *session) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
 	ledger, err := c.GetLedger(ctx, namespace)
 	if err != nil {

@@ -108,7 +108,7 @@ func (o *output) write(c *session, kind string, answer view.Answer) error {
 func (o *output) document(w io.Writer, document view.Document) error {
 	tabs := printers.GetNewTabWriter(w)
 	for _, fact := range document.Facts {
-		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, printable(fact.Value, "")) // one line; what is wrong with w, Flush says
+		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, printable(fact.Value, "")) // one line; Flush returns the error
 	}
 	if err := tabs.Flush(); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// policySource defines which policy counts and which taint is the gate: those of flags, or else those of the cluster.
+// policySource is where the policy and the key of the gate come from: flags, or else the cluster.
 type policySource struct {
 	file, gateKey string
 	description   string // which policy was read, in words

@@ -186,10 +186,10 @@ func (r *recheckRollout) validate() (err error) {
 	return nil
 }
 
-// How often the state of the Nodes is read: each second, and less often where that takes long. What is waited for is said each sayWaiting.
+// How often the state of the Nodes is read: each second, and less often where that takes long. Every sayWaiting a message names what is waited for.
 const (
 	rolloutInterval = time.Second
-	rolloutShare    = 5 // of the time passes between two reads, for one that reads
+	rolloutShare    = 5 // the wait between two reads is at least this many times the duration of the last read
 	sayWaiting      = 30 * time.Second
 )
 
@@ -282,7 +282,7 @@ func progressText(verified, closed, remain int) string {
 	return strings.Join(append(parts, fmt.Sprintf("%d remain; run it again to go on", remain)), "; ")
 }
 
-// closeBatch closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
+// closeBatch closes some Nodes. Nodes that were deleted, closed or are no longer selected meanwhile are skipped.
 func (r *recheckRollout) closeBatch(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.ClosedNode, err error) {
 	err = changeEach(ctx, nodes, func(candidate view.RolloutNode) (view.ClosedNode, error) {
 		var closed view.ClosedNode

@@ -113,7 +113,7 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 	}
 	ungated := state.Node.DeepCopy()
 	ungated.Spec.Taints = slices.DeleteFunc(ungated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(c.gate) })
-	if left := view.VerificationOf(ungated, nil, nil, c.in.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // its taint is of a key that the policy had
+	if left := view.VerificationOf(ungated, nil, nil, c.in.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // it has the taint of an earlier policy, which this command does not remove
 		release.Remains = left.Reason
 	}
 	switch {
@@ -166,7 +166,8 @@ func openingEdits(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Ed
 // eventComponent is where Events of the commands come from.
 const eventComponent = "nodekeep"
 
-// createEvent writes an Event about what a command did to a Node. The change is made by then: without the right it is only said that nobody else sees it.
+// createEvent writes an Event about what a command did to a Node. The change is made by then: without the right to
+// write it, a message says so, and the command succeeds.
 func (c *session) createEvent(ctx context.Context, node *corev1.Node, kind, reason, message string) {
 	now := metav1.NewTime(c.Now())
 	event := &corev1.Event{

@@ -2,8 +2,8 @@ package cli
 
 import "nodekeep.dev/nodekeep/cli/doctor"
 
-// A command names in [options.rights] the rights that it needs beyond those of its flags; see [options.needs]. They are checked before it starts: it
-// names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
+// [options.rights] are the rights that the command itself needs; [options.needs] adds those that --policy and --gate-key need. They are checked before the
+// command starts: it names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
 
 // needs returns the rights without which a command cannot do what its flags and arguments say.
 func (o *options) needs(c *session, abilities ability, args []string) (needed []doctor.Right) {

@@ -23,7 +23,7 @@ type session struct {
 	gate policy.Gate        // of a command that decides or knows the gate
 }
 
-// say writes to stderr what was not asked for.
+// say writes a message to stderr.
 func (c *session) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.ErrOut, format+"\n", args...)
 }

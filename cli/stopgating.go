@@ -41,8 +41,8 @@ func (u *stopping) untilStopped(ctx context.Context) (stopped time.Time, refused
 	return stopped, false, nil
 }
 
-// await waits until each dry-run CREATE of the settling time was gated, or none was. As stopped, it returns the start of that time by the clock of the API
-// server. The result refused is why the API server refuses dry runs, so that neither can be seen.
+// await waits until each dry-run CREATE of the settling time was gated, or none was. The result serverStart is when that time began, by the clock of the
+// API server. The result refused is why the API server refuses dry runs, so that neither can be seen.
 func (u *stopping) await(ctx context.Context, gated bool) (serverStart time.Time, refused, err error) {
 	var start time.Time // by our clock
 	failed := 0
@@ -67,8 +67,8 @@ func (u *stopping) await(ctx context.Context, gated bool) (serverStart time.Time
 	return serverStart, nil, nil
 }
 
-// nodekeepTouched reports whether the policy or the webhook has changed a registration. The webhook removes the gate of the self-test's Node again.
-// While the webhook is called, the effect of the policy is therefore not visible.
+// nodekeepTouched reports whether the policy or the webhook has changed a registration. The webhook removes the gate of a dry run again, so its stamp
+// counts, too.
 func nodekeepTouched(node *corev1.Node, gate policy.Gate) bool {
 	_, stamped := node.Annotations[policy.StampAnnotation]
 	return stamped || gate.Present(node.Spec.Taints)

@@ -27,7 +27,7 @@ func (v visible) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// printable returns a text without control and format characters, save the allowed ones.
+// printable escapes control and format characters, save the allowed ones.
 func printable(text, allowed string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -43,7 +43,7 @@ func printable(text, allowed string) string {
 	return b.String()
 }
 
-// forPrograms returns the writer without that.
+// forPrograms returns the writer below, which does not escape.
 func forPrograms(w io.Writer) io.Writer {
 	if v, ok := w.(visible); ok {
 		return v.writer

@@ -68,7 +68,7 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 type printed map[string]view.Summary
 
 // changed reports whether a line is to be printed: it is wanted, and says something else than the last one. The watch of records may
-// be ahead of that of Nodes. Then the record has a label before the Node shows it, and a line becomes wanted without a change.
+// be ahead of that of Nodes. So a line can begin to match the filter although nothing of it has changed.
 func (p printed) changed(summary view.Summary, wanted bool) bool {
 	prev, ok := p[summary.Name]
 	if !wanted {
@@ -79,8 +79,8 @@ func (p printed) changed(summary view.Summary, wanted bool) bool {
 	return !ok || !prev.Equal(summary)
 }
 
-// While a list is watched, the API server is asked something small every probeInterval. A watch alone shows a connection that is lost without
-// a word after most of a minute only.
+// While a list is watched, the API server is asked something small every probeInterval. A watch alone notices only after most of a minute
+// that the connection is lost.
 const (
 	probeInterval = 2 * time.Second
 	probeTimeout  = 5 * time.Second

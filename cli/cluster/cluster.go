@@ -36,7 +36,7 @@ type Cluster struct {
 
 // Open makes the clients; it makes no call yet. It changes the configuration.
 func Open(config *rest.Config, namespace string) (*Cluster, error) {
-	config.QPS = -1 // the API server shares itself out fairly
+	config.QPS = -1 // no limit of our own: API Priority and Fairness limits all clients
 	config.UserAgent = "nodekeep-tool"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"
@@ -61,8 +61,8 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // Circumstances returns the circumstances that decisions under a policy depend on. As capture, it reads the guard policies,
 // the identity of the cluster, and the devices and features that rules use.
 //
-// A caller may lack the right to read them. Then the guard policies are not in force, and no record is of another cluster. Devices and features are
-// not known.
+// A caller may lack the right to read them. Then the guard policies count as not in force, and the identity of the cluster, devices and features as not
+// known.
 func (c *Cluster) Circumstances(ctx context.Context, p policy.Policy) plan.Circumstances {
 	guards, cluster := guard.New(c.Client, quiet()), store.NewCluster(c.Client, quiet())
 	guards.Check(ctx)

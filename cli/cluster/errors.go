@@ -13,14 +13,14 @@ import (
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
-// CallError makes the error of a call more helpful, which needs a right. It is a [DeniedError] if the right is missing, and an [UnreachableError] if
+// CallError explains the error of a call that needs a right. The result is a [DeniedError] if the right is missing, and an [UnreachableError] if
 // the API server cannot be reached. Most other errors are returned unchanged.
 func (c *Cluster) CallError(right doctor.Right, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case apierrors.IsForbidden(err) && deniedCall().MatchString(err.Error()): // else a quota, say, or an admission rule
+	case apierrors.IsForbidden(err) && deniedCall().MatchString(err.Error()): // other Forbidden errors are of a quota or of admission
 		return DeniedError{Missing: []doctor.Right{deniedRight(right, err)}, User: DeniedUser(err), namespace: c.Namespace, cause: err}
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who you are: the credentials in the kubeconfig are missing, wrong or expired: %w", c.Config.Host, err)

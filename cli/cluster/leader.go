@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
-// How often, and for how long, a Lease is read again of which it is not clear that a replica holds it. A leader renews it every two seconds.
+// How often, and for how long, a Lease that may be stale is read again. A leader renews it every two seconds.
 const (
 	leasePollInterval = 500 * time.Millisecond
 	leasePollTimeout  = 6 * time.Second

@@ -28,7 +28,7 @@ var errEnough = errors.New("enough")
 // listPages lists page by page; it reads the next page while the caller handles the current one. An error ends it. The end of ctx is an error too, because
 // an interrupted list must not look complete.
 //
-// A page may take long, in a pager, say. If the API server no longer has the state of the list, it offers to continue with a later state. Then the
+// Between two pages, a user may read for long, in a pager, say. If the API server no longer has the state of the list, it offers to continue with a later state. Then the
 // list continues there: some items are of a later state, and none is missing.
 func listPages[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Seq2[T, error] {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -133,8 +133,8 @@ func (c *Cluster) ListReadableStates(ctx context.Context, recordsErr *error) ite
 
 func mergeLists(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[nodestate.State, error] {
 	return func(yield func(nodestate.State, error) bool) {
-		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name. Their names are too long to be part
-		// of another, or a user has named the ConfigMap. They come last.
+		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name: it is a shortened name, or one that a user
+		// has chosen, so it does not sort as the Node's. They come last.
 		outOfOrder := map[string]nodestate.State{}
 		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
 			return iter.Pull2(func(yield func(part, error) bool) {

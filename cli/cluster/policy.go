@@ -25,11 +25,11 @@ func (c *Cluster) GetGateConfigMap(ctx context.Context) (*corev1.ConfigMap, erro
 // ErrNotServed reports that the API server knows no NodePolicies.
 var ErrNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
 
-// GetPolicyInForce returns the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
-// incident may be due to it.
+// GetPolicyInForce returns the policy of the NodePolicy, or what is in force where it does not count. A NodePolicy that cannot be used is no error: the
+// commands must work in just that incident.
 func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (inForce nodepolicy.InForce, err error) {
 	found, err := c.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
-	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
+	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // the API server answers so if it cannot decode the stored object
 	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
 		return inForce, c.CallError(c.PolicyRight(), err)
 	}

@@ -52,7 +52,7 @@ func (r *factsReader) readAll(ctx context.Context, profiles verify.Profiles, ver
 			}
 		}
 		for _, name := range profile.Wait.DaemonSets {
-			_, all := verify.DaemonSetsOf(name) // then nothing waits for one that has no Pod on the Node
+			_, all := verify.DaemonSetsOf(name) // all: a DaemonSet without a Pod on the Node is not waited for
 			if _, known := r.facts.DaemonSets[name]; !known && !all {
 				r.readDaemonSet(ctx, name)
 			}

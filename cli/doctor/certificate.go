@@ -26,7 +26,7 @@ const (
 	injectedFrom = "cert-manager.io/inject-ca-from"
 )
 
-// judgeCertificate judges whether what the webhook serves from is valid, and for long enough.
+// judgeCertificate judges whether the serving certificate of the webhook is valid, and for long enough.
 func judgeCertificate(seen Seen) answer {
 	var a answer
 	object := seen.certificateObject()
@@ -106,7 +106,7 @@ func dueBefore(leaf *x509.Certificate) time.Duration {
 	return min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 30*24*time.Hour)
 }
 
-// judgeCABundle judges whether the API server would believe what the webhook serves from. Another check reports that it has expired.
+// judgeCABundle judges whether the API server would trust the serving certificate of the webhook. Another check reports that it has expired.
 func judgeCABundle(seen Seen) answer {
 	a := answer{ok: "the webhook configurations vouch for the certificate"}
 	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)

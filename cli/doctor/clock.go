@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
-// tolerated is how far clocks may be apart: less than what anything is decided by.
+// tolerated is how far clocks may be apart: well below the shortest duration that nodekeep decides by.
 const tolerated = 10 * time.Second
 
 // judgeAPIServer reports which API server it is; without it there is no report at all.

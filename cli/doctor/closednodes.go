@@ -92,7 +92,8 @@ func tainted(node *corev1.Node, keys []string) (held []corev1.Taint) {
 	return held
 }
 
-// closedSince returns when a Node with a taint of verification was closed. A Node that was open before is checked again: its taints changed then.
+// closedSince returns when a Node with a taint of verification was closed. If the Node was open before (its round is not 0), that is when its taints last
+// changed, and else its creation.
 func closedSince(node *corev1.Node) time.Time {
 	start := node.CreationTimestamp.Time
 	if verify.ParseProgress(node.Annotations[verify.Annotation]).Round == 0 {
@@ -111,7 +112,7 @@ func judgeClosedNodes(seen Seen) answer {
 	nodes := seen.Nodes.Value
 	a.ok = "no Node is stuck, or has waited for too long to take workloads"
 	if closed := nodes.TooLong; closed.All > 0 {
-		lacks(&a, "", nodes.NotKept) // as the records, which show what a gated Node waits for
+		lacks(&a, "", nodes.NotKept) // NotKept is unknown where the records are, and with them why a gated Node waits
 		takes := "take no workloads, and are stuck or have waited for too long"
 		if closed.All == 1 {
 			takes = "takes no new workloads, and is stuck or has waited for too long"

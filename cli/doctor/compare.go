@@ -44,7 +44,8 @@ func (s Seen) differences(object Object) []manifests.Difference {
 // mostPatched is how long a value may be in a command that operators read before they run it.
 const mostPatched = 100
 
-// remedy changes the one field, where that is a short command. For pods it is reapply, which changes them where they were installed from.
+// remedy returns a command that changes the one field, where that is a short one. For Deployments it is reapply, which changes them where they were
+// installed from.
 func (s Seen) remedy(object Object, d manifests.Difference, reapply Remedy) Remedy {
 	value, err := json.Marshal(d.Shipped)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// The ClusterRoles for users. For what has a namespace, each has a twin: the one for the namespaces of nodekeep, and the one for the namespace of Events
-// about Nodes.
+// The ClusterRoles for users. Each has two variants that are bound in a namespace: -namespaced in the namespaces of nodekeep, and -events in the namespace
+// of Events about Nodes.
 const (
 	viewerRole     = "nodekeep-viewer"
 	operatorRole   = "nodekeep-operator"

@@ -49,7 +49,7 @@ func (l Leadership) Silent() time.Duration {
 	if l.Lease.Spec.RenewTime != nil {
 		last = l.Lease.Spec.RenewTime.Time
 	}
-	return max(l.Observed.Sub(last), time.Second) // of a clock that was ahead it is not known how long
+	return max(l.Observed.Sub(last), time.Second) // the clock of a holder that was ahead makes the difference negative
 }
 
 // Update returns what a later look at the Lease shows.

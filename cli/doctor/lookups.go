@@ -48,8 +48,8 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	return rights
 }
 
-// Lookups returns the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The manifests cannot hold them, so they are made here as
-// the chart renders them.
+// Lookups returns the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The
+// chart renders them for each profile, so the manifests do not have them.
 func (s Seen) Lookups() (objects []Object) {
 	rights := s.lookupRights()
 	for _, namespace := range slices.Sorted(maps.Keys(rights)) {

@@ -28,7 +28,7 @@ var possible = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // mostRelease is how long the name of a release may be.
 const mostRelease = 53
 
-// helm returns the release that objects of the installation belong to; is reports whether Helm installed them.
+// helm returns the release that objects of the installation belong to; ok reports whether Helm installed them.
 func (s Seen) helm() (r release, ok bool) {
 	for _, object := range s.Objects {
 		if !object.Found.Found || object.Found.Value.GetLabels()[managedBy] != "Helm" {
@@ -59,7 +59,7 @@ func (r release) upgrade() (commands []string) {
 	return []string{"helm upgrade " + r.name + " manifests/chart --namespace " + r.namespace + " --reset-values --values values.yaml"}
 }
 
-// upgrade returns that of the release which the objects belong to; there is no such command where none is known.
+// upgrade returns the helm upgrade of this installation; empty: it is no release.
 func (s Seen) upgrade() []string {
 	r, _ := s.helm()
 	return r.upgrade()
@@ -158,7 +158,7 @@ func (s Seen) inNamespace(remedy Remedy) Remedy {
 	return remedy
 }
 
-// first is for what cannot be told before something else is right.
+// first returns the remedy to correct first what another check has found.
 func first(check string) Remedy { return advice("Correct first what " + check + " has found.") }
 
 // kubectl returns a command in the release namespace.

@@ -160,7 +160,7 @@ type ReportedFinding struct {
 	order  int // of the first finding with the same remedy
 }
 
-// Sentence returns the finding in one line. A missing right is the same for all objects that it hides.
+// Sentence returns the finding in one line. Findings of a missing right omit the object, so that they are shown once.
 func (f Finding) Sentence() string {
 	if f.Object == "" || f.Severity == Lacking {
 		return f.Message

@@ -56,8 +56,7 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// lacking are rights that a role in the cluster does not grant, and what follows. Without a severity, that is
-// what follows from the lack of the role itself.
+// lacking are rights that a role in the cluster does not grant, and what follows. An empty harm stands for what follows if the role itself is missing.
 type lacking struct {
 	harm
 	rights []string
@@ -80,9 +79,8 @@ func harms() []harm {
 	}
 }
 
-// lackingRights returns the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what
-// follows. Rights that this
-// installation does not need are not among them.
+// lackingRights returns the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what follows. Rights
+// that this installation does not need are not among them.
 func (s Seen) lackingRights(object Object) (all []lacking) {
 	shipped, found, role := rulesOf(&object.Shipped), rulesOf(object.Found.Value), object.Shipped.GetName()
 	for _, right := range expand(shipped, object.Shipped.GetNamespace()) {
@@ -102,7 +100,8 @@ func (s Seen) lackingRights(object Object) (all []lacking) {
 	return all
 }
 
-// before136 returns what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.
+// before136 returns what the chart grants in place of a right before Kubernetes 1.36. RBAC cannot limit impersonation to single
+// requests there, so the chart grants plain impersonation.
 func before136(right Right) Right {
 	if strings.HasPrefix(right.Verb, "impersonate") {
 		return Right{Verb: "impersonate", Resource: "users", Name: "system:node:" + guard.SelfTestName}

@@ -95,7 +95,7 @@ func (s Seen) enginesOnNodes() (objects []string) {
 }
 
 // selectsNodes reports whether constraints select the CREATE of Nodes; without rules they select everything that they do not exclude. A
-// namespaceSelector leaves out no object that has no namespace.
+// namespaceSelector never excludes Nodes, which have no namespace.
 func selectsNodes(constraints *admissionregistrationv1.MatchResources) bool {
 	matches := func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
 		return matchesNodes(rule.RuleWithOperations)

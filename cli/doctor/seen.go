@@ -25,15 +25,15 @@ type Seen struct {
 	Objects   []Object                // that are compared with the shipped ones; see [Shipped] and [Seen.Lookups]
 	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
 	Served []*x509.Certificate
-	// Certificate is the Secret that the webhook serves from, see [ServingSecret], without private keys. It is read only if nothing shows what is
+	// Certificate is the Secret of the serving certificate, see [Seen.ServingSecret], without private keys. It is read only if nothing shows what is
 	// served.
 	Certificate Read[*corev1.Secret]
 	Endpoints   Read[[]discoveryv1.EndpointSlice] // of the Service
-	Pods        Read[[]corev1.Pod]                // of both processes
+	Pods        Read[[]corev1.Pod]                // of all processes
 	GateServed  Read[bool]                        // the API server has MutatingAdmissionPolicies
 
-	// Named are Nodes as dry-run creations returned them, one after the other. Unnamed is one without a name, which the webhook
-	// lets pass as it is, and the gate policy does not.
+	// Named are Nodes as dry-run creations returned them, one after the other. Unnamed is a dry run without a name. The webhook ignores it, so a gate
+	// on it is the gate policy's.
 	Named   Read[[]corev1.Node]
 	Unnamed Read[*corev1.Node]
 
@@ -80,7 +80,7 @@ type APIServer struct {
 	Date, Asked, Answered time.Time
 }
 
-// Leadership is the Lease of capture's leader.
+// Leadership is the Lease of a leading replica, and what repeated reads of it have shown.
 type Leadership struct {
 	Lease    *coordinationv1.Lease
 	Observed time.Time // when it was read, by the API server's clock

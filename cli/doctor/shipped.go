@@ -63,7 +63,7 @@ type expectation struct {
 // expectations returns one for each object. Objects of several kinds with one name share a row.
 func expectations() (all []expectation) {
 	const (
-		account     = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // with all its rights
+		account     = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // the account, and the objects of RBAC with the same name
 		granted     = "role,rolebinding/"
 		confined    = "validatingadmissionpolicy,validatingadmissionpolicybinding/"
 		switchedOff = "the gate is switched off: " + ungated

@@ -13,10 +13,9 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// podSecurity is the label by which a namespace enforces a profile of Pod Security.
 const (
-	podSecurity = "pod-security.kubernetes.io/enforce"
-	restricted  = "restricted"
+	podSecurity = "pod-security.kubernetes.io/enforce" // the label by which a namespace enforces a profile of Pod Security
+	restricted  = "restricted"                         // the profile that worker Pods meet
 )
 
 // unverified is what follows where verification does not work.

@@ -34,7 +34,7 @@ func (e *examination) object(object *doctor.Object) func(context.Context) {
 	})
 }
 
-// nodePolicy returns the NodePolicy. It does not exist where the API server knows none, either.
+// nodePolicy returns the NodePolicy. If the API server has no such kind, that counts as a missing NodePolicy.
 func (e *examination) nodePolicy(ctx context.Context) (*unstructured.Unstructured, error) {
 	found, err := e.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -105,7 +105,7 @@ func (e *examination) profileLooks() []look {
 	return []look{{read: reading(e, &e.seen.Asked, e.right("get", appsv1.GroupName, "deployments"), e.profileFacts), checks: []string{"verification"}}}
 }
 
-// laterLooks read what depends on that.
+// laterLooks read what depends on the policy and on what profileLooks read.
 func (e *examination) laterLooks() []look {
 	seen := &e.seen
 	return append(append(e.ruleLooks(), e.verificationLooks()...), []look{

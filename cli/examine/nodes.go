@@ -66,7 +66,7 @@ type servedCertificates struct {
 	chains [][]*x509.Certificate
 }
 
-// HandleWarningHeader is for client-go. Other warnings are about the Node that is tried, and none of the user's business.
+// HandleWarningHeader is for client-go. Other warnings are about the Node of the dry run, and are dropped.
 func (s *servedCertificates) HandleWarningHeader(_ int, _, text string) {
 	if chain, ok := webhook.CertificatesIn(text); ok {
 		s.mu.Lock()
@@ -143,8 +143,8 @@ func (e *examination) unlabelledRecords(ctx context.Context) (names doctor.Sampl
 	return names, nil
 }
 
-// lookAtNodes goes through all Nodes with their records. It finds out what those wait for that have been behind the gate for long. Where the records
-// cannot be read, only what the policy keeps is not known.
+// lookAtNodes goes through all Nodes with their records. For Nodes that have been behind the gate for too long it finds the reason. Where the
+// records cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.Threshold = e.options.GateAfter
 	stuck := map[string]nodestate.State{}

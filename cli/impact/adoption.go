@@ -42,8 +42,8 @@ func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
 	}
 }
 
-// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if only a rule has set the label. If a
-// rule is named, only a label that this rule derives is handed over.
+// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if neither the Node nor the record
+// has it, or if it is the rule's already (adopted is true then). If a rule is named, only a label that this rule derives is handed over.
 func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *AdoptedLabel, adopted bool) {
 	recorded, remembered := nodestate.ItemsOf(s.Record)[key]
 	left := func(value, rule, reason string) (*AdoptedLabel, bool) {
@@ -92,7 +92,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
 }
 
-// notAdopted returns why the record would not forget who set the label; empty: it would.
+// notAdopted returns why the label would still count as the operator's after the change; empty: it would not.
 func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Circumstances) string {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)

@@ -35,7 +35,7 @@ func (c *Comparison) seeViolations(s nodestate.State) {
 	seen := map[brokenRule]bool{}
 	for _, v := range s.Violations(c.planned) {
 		rule := brokenRule{v.Rule, v.Kind, v.Mode}
-		if seen[rule] { // several keys of one pattern, or several that are missing
+		if seen[rule] { // a rule counts once for each Node, however many keys break it
 			continue
 		}
 		seen[rule] = true

@@ -84,11 +84,11 @@ func (c *Comparison) Impact() Impact {
 	return impact
 }
 
-// registeredBefore is added if the policy now keeps a taint that Nodes only got at registration. Nothing else shows that the taint will be restored,
-// too.
+// registeredBefore explains that the policy now keeps a taint that Nodes only got at registration, so that it is restored from now on.
 const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
 
-// seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
+// seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: seeRegistration skips
+// them.
 func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
 	differ = map[string]bool{}
 	prev, next := s.Judge(c.current), s.Judge(c.planned)

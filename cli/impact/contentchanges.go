@@ -18,7 +18,7 @@ type SettingChange struct {
 	Planned string `json:"then"`
 }
 
-// statement is a line of a policy, without what follows from it.
+// statement is a field of a policy and its value.
 type statement struct{ field, value string }
 
 // ContentChanges returns all that two policies say differently, in the order of their fields. It is empty if they say the same. An entry that only one of

@@ -26,7 +26,8 @@ func (p *judgedProfile) judgeCheck(check verify.Check) {
 	}
 }
 
-// judgeDNS judges the DNS Service. A check of each server asks its endpoints. Other checks need it for nothing but a cold start.
+// judgeDNS judges the DNS Service. A check of each server asks its endpoints. Other checks need it only for a cold start:
+// without it, they are skipped while no Node takes workloads.
 func (p *judgedProfile) judgeDNS(check string, perNode bool) {
 	name := p.facts.DNS
 	service, known := p.facts.Services[name]

@@ -92,7 +92,7 @@ func (p *judgedProfile) addFound(check string, hinders Hindrance, next string, c
 	p.found = append(p.found, Obstacle{Profiles: []string{p.Name}, Check: check, Hinders: hinders, Description: fmt.Sprintf(description, args...), Next: next, Commands: commands})
 }
 
-// Obstacles returns what keeps Nodes of profiles from passing for ever, as far as the cluster shows it. What is not known is no obstacle. Checks that are
+// Obstacles returns what keeps Nodes of profiles from ever passing, as far as the cluster shows it. What is not known is no obstacle. Checks that are
 // not required keep no Node from passing. Nodes is nil if the Nodes are not known.
 func Obstacles(profiles verify.Profiles, facts ProfileFacts, nodes *SelectedNodes) (all []Obstacle) {
 	for _, profile := range profiles.All() {

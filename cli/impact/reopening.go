@@ -27,7 +27,7 @@ type Reopening struct {
 	found      Reopened
 }
 
-// NewReopening begins with no Node. An emergency is declared since then; if none is, no Node registered in one.
+// NewReopening begins with no Node. The start is when the emergency was declared; it is ignored if none is.
 func NewReopening(p policy.Policy, declared bool, start, now time.Time) *Reopening {
 	return &Reopening{policy: p.Suspending(false), declared: declared, declaredAt: start, now: now}
 }

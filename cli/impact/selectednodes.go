@@ -23,8 +23,8 @@ type SelectedNodes struct {
 	selected    map[string]*nodesOfProfile // by the profile's name
 }
 
-// nodesOfProfile are the Nodes of one profile. A Node that is new may not have all that it gets. So only complete Nodes show what Nodes of a profile
-// have.
+// nodesOfProfile are the Nodes of one profile. New Nodes may lack resources and conditions that come later, so only complete Nodes show what Nodes of a
+// profile have.
 type nodesOfProfile struct {
 	all, complete int
 	conditions    sets.Set[string]

@@ -18,7 +18,7 @@ func (n *NodeCount) see(node string) {
 	}
 }
 
-// tally holds counts by what they are about. Its size is bounded: clients and kubelets can make ever new labels.
+// tally counts by key. Its size is bounded: clients and kubelets can make ever new labels.
 type tally[K comparable, V any] struct {
 	counts  map[K]*V
 	omitted int // what is left out

@@ -27,7 +27,7 @@ func (s State) MayFollow(in plan.Circumstances) bool {
 	return in.Policy.Follows() && s.Record == nil && s.Unreadable == nil
 }
 
-// Following returns the state with the record that the Node begins with on a machine, of all the others.
+// Following returns the state with the record that the Node begins with on a machine; rest are the records of all other Nodes.
 func (s State) Following(machine record.Machine, rest []record.Record, in plan.Circumstances) State {
 	rest = in.Policy.Keeping(in.Now).WithEarlier(rest)
 	old, found, candidates := record.Predecessor(s.Name, machine, rest)

@@ -99,7 +99,7 @@ func (s State) whyNotRecorded(item string) string {
 	return "it is not recorded"
 }
 
-// Err returns why nothing can be forgotten; nil where something can be, and all that is wished.
+// Err returns why nothing can be forgotten; nil: all that was asked for can be.
 func (f Forgetting) Err() error {
 	if f.reason != "" {
 		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.Node, f.reason)
@@ -124,8 +124,8 @@ func (f Forgetting) Err() error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// Remaining returns the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
-// stamp distinguishes it from a client's.
+// Remaining returns the record that is left; not for a whole one. If capture restores a forgotten item in this very moment, it removes it again, since the
+// stamp shows that no client has set it.
 func (f Forgetting) Remaining(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}
 	return history.Append(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })

@@ -74,7 +74,8 @@ func (j Judgement) Unexpected(item string) bool {
 	})
 }
 
-// Explain returns the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
+// Explain returns the reason of [Judgement.Keeps] and, of what is kept, who has set it. For items that nodekeep
+// has restored, that comes from the record.
 func (j Judgement) Explain(item string) (keeps bool, reason string) {
 	keeps, reason = j.Keeps(item)
 	if !keeps {

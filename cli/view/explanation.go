@@ -46,7 +46,7 @@ type ExplainedReview struct {
 	// CameGated says that the Node in the review has the gate.
 	CameGated bool `json:"cameGated"`
 	Gated     bool `json:"gated"` // once it is stored
-	// AwaitsOperator says that an operator must accept a side of the record, and that the gate waits for it.
+	// AwaitsOperator says that an operator must accept the old or the new machine (nodekeep accept record), and that the gate waits for it.
 	AwaitsOperator bool `json:"awaitsOperator,omitempty"`
 	// Emergency says that one is declared. This is then what would become of the review afterwards.
 	Emergency bool                  `json:"emergency,omitempty"`
@@ -86,7 +86,7 @@ func Explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.C
 	return e
 }
 
-// ExplainReview looks at a review that is not of this moment: what the Node shows is what it comes with.
+// ExplainReview explains a given review: what the Node shows is what the Node in the review has.
 func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
 	e, answer := explain(s, request, in)
 	e.Status = ""

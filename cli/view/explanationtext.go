@@ -124,7 +124,7 @@ func (r ExplainedReview) gate(verb func(infinitive, indicative string) string) s
 	}
 }
 
-// ForCaptures returns the explanation with what is known of captures: what one would do is not done while none runs.
+// ForCaptures returns the explanation with what is known of captures. While none leads, it adds that nothing is done.
 func (e Explanation) ForCaptures(captures Captures) Explanation {
 	if e.Capture != nil {
 		known := *e.Capture

@@ -12,7 +12,7 @@ import (
 // Forgetting is a plan to forget a record, or some of it.
 type Forgetting struct{ nodestate.Forgetting }
 
-// Document returns the plan. With a whole record goes the side that is set aside.
+// Document returns the plan. A whole record includes its quarantined side and its earlier machines.
 func (f Forgetting) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Node", f.Node)

@@ -25,8 +25,8 @@ type CheckPlan struct {
 // Writes reports whether the Node is to be changed.
 func (r CheckPlan) Writes() bool { return r.Question != "" }
 
-// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Workers are the worker Pods on the Node, which
-// are of attempts before then; nil: they are not known.
+// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Workers are the worker Pods of
+// earlier attempts on the Node; nil: they are not known.
 func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (CheckPlan, error) {
 	profiles := p.Verify()
 	profile, selected := profiles.Match(node.Labels)
@@ -102,9 +102,9 @@ func withoutKey(labels map[string]string, key string) map[string]string {
 	return rest
 }
 
-// nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
-// from when the controller observes the taint. Workers are of no attempt that counts, so they are deleted first. If they are not known (nil), it is not
-// said when.
+// nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that has passed begins again
+// when the controller observes the taint. Workers are the Pods of earlier attempts, which are deleted first. If they are not known (nil), the result does
+// not say when the next attempt starts.
 func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) string {
 	profile, _ := p.Verify().Match(node.Labels)
 	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}

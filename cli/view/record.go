@@ -33,7 +33,8 @@ type Record struct {
 	gated  bool
 }
 
-// RecordOf returns the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
+// RecordOf returns the record that was read; there must be one. Of the policy, only the gate, the rules for labels and the section
+// governance are used.
 func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Record, err error) {
 	r = Record{Node: s.Name, Status: s.Presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, record: *s.Record, start: s.Record.DeletedAt}
 	if s.Node != nil {

@@ -74,7 +74,7 @@ func (r Release) Summary() string {
 	return strings.Join(sentences, " ")
 }
 
-// Fingerprint shows an operator who releases the Node since when it waits, what it lacks, and which taints keep it closed.
+// Fingerprint is another one once the Node, what it lacks or its verification taints have changed.
 func (r Release) Fingerprint() (known [4]string) {
 	known[0] = string(r.State.Node.UID)
 	if r.Gated != nil {

@@ -21,7 +21,7 @@ type ExplainedRule struct {
 	Reason string `json:"why"`
 }
 
-// explainRules adds what the rules do not know: the room for annotations, and since when the Node is ready.
+// explainRules explains each step. It adds what rules do not know: whether there is room for annotations, and when the grace of plugins ends.
 func explainRules(s nodestate.State, steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
 	plugins := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
 	if ready := observe.FromNode(s.Node).Reported.Ready; ready != 0 {

@@ -17,7 +17,7 @@ type Uninstall struct {
 	Emergency          string   // that stays, and how to end it; empty: there is none
 }
 
-// PlannedDeletion is an object to delete, or what becomes of another one.
+// PlannedDeletion is what a plan does with one object.
 type PlannedDeletion struct{ Kind, Name, State string }
 
 // Document returns the answer as text.

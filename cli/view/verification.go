@@ -73,7 +73,7 @@ func (p *PassedProfile) text() string {
 	return text
 }
 
-// StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
+// StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that has not.
 const StateVerified verify.State = "verified"
 
 // VerificationOf shows the state of a Node's verification, as far as the Node and its worker Pods show it.
