@@ -39,24 +39,24 @@ type acceptedKind struct {
 
 const acceptLong = `Accept carries out what nodekeep does not do without an operator's word. It shows what that means, and asks first.
 
-record NODE --machine old|new decides about a record that is quarantined. Under machine.onMismatch: quarantine, another
-machine has registered under the name of a Node. It gets nothing from the record, and keeps the gate until an operator
-decides. Under machine.follow: true, labels that no kubelet may set wait in the same way, when a machine registers
-under a new name. With "old", the record belongs to the machine that has the name now: it is restored there. With "new"
-it does not: the record is deleted, and a new one is written from the Node of the new machine. The decision is written
-on the record, and capture carries it out.
+record NODE decides about a record that is quarantined. --machine, which it requires, says to which machine the record
+belongs. Under machine.onMismatch: quarantine, another machine has registered under the name of a Node. The new machine
+gets nothing from the record, and its Node stays behind the gate until an operator decides. Under machine.follow: true,
+labels that no kubelet may set wait in the same way, when a machine registers under a new name. With "old", the record
+belongs to the machine that has the name now: it is restored there. With "new" it does not: the record is deleted, and a
+new one is written from the Node of the new machine. The decision is written on the record, and capture carries it out.
 
-rules HASH releases rules for labels that are held. New rules are held if they would remove or change labels on more
-than one Node in ten. Until an operator accepts them, they only add labels. The Event ChangesHeld and "nodekeep doctor"
-show the HASH of these rules. It must name the rules of the policy in the cluster. So nobody accepts rules that have
-changed since they were looked at. It writes key ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within seconds.
-HASH can also name a snapshot of an inventory that is held, which the Event and ConfigMap
-` + inventories.InventoryName + ` show. It writes key SOURCE.accepted of that ConfigMap.
+rules HASH accepts rules for labels that are held. New rules are held if they would remove or change labels on more than
+one Node in ten. Until an operator accepts them, they only add labels. The Event ChangesHeld and "nodekeep doctor" show
+the HASH of these rules. It must name the rules of the policy in the cluster. So nobody accepts rules that have changed
+since they were looked at. It writes key ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within
+seconds. HASH can also name a snapshot of an inventory that is held, which the Event and ConfigMap ` + inventories.InventoryName + `
+show. It writes key SOURCE.accepted of that ConfigMap.
 
-corrections lets records remove or revert items on any number of Nodes for an hour. Otherwise one Node in ten is
-changed within an hour, and the Event ChangesHeld says that the others wait. It should never happen. First find out
-what changed the records. "nodekeep show NODE --diff" shows what is due on a Node. It writes key
-` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.
+corrections lets capture remove or revert labels and taints, as the records say, on any number of Nodes for an hour.
+Otherwise capture changes one Node in ten within an hour, and the Event ChangesHeld says that the others wait. Held
+corrections are a sign that something has changed many records. First find out what changed them.
+"nodekeep show NODE --diff" shows what is due on a Node. It writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.
 
 adoption KEY hands the label KEY over to the rules of the policy. It does so on Nodes where an operator or a job has set
 exactly the value that a rule derives. From then on the label is the rule's: it changes with the rule, and is removed
@@ -66,18 +66,18 @@ capture would. If it is interrupted, capture completes the Nodes whose annotatio
 others. The rules must be in force.
 
 migration OLD=NEW removes the old key of a migration, once nothing selects on it. It refuses while a workload, a volume
-or a rule of the policy does. It also refuses while you may not list one of these kinds. --force goes on all the same:
-the DaemonSet controller then deletes Pods whose Nodes lose the label. While the policy says phase: both, it prints the
-edit that is to be made where you keep the policy. Once the policy says phase: new, capture holds the migration, and
-this command releases it. capture then writes NEW into each record before it removes OLD from the Node. It removes OLD
-only from Nodes that have both.`
+or a rule of the policy selects on it. It also refuses while you may not list one of these kinds. --force goes on all
+the same: the DaemonSet controller then deletes Pods whose Nodes lose the label. While the policy says phase: both, it
+prints the edit that is to be made where you keep the policy. Once the policy says phase: new, capture holds the
+migration, and this command accepts it. capture then writes NEW into each record before it removes OLD from the Node. It
+removes OLD only from Nodes that have both.`
 
 const acceptExamples = `
 	# The board was replaced, the Node is the same
 	nodekeep accept record worker-3 --machine old --yes
 
 	# On how many Nodes new rules would remove or change labels
-	nodekeep accept rules none --dry-run
+	nodekeep accept rules 3f2a91c04b7d --dry-run
 
 	# How many Nodes records have corrected in the last hour
 	nodekeep accept corrections --dry-run
@@ -91,7 +91,7 @@ const acceptExamples = `
 func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &acceptOptions{options: newOptions(streams)}
 	command := o.task(&cobra.Command{
-		Use:               "accept KIND [NAME] [flags]",
+		Use:               "accept (record NODE --machine old|new | rules HASH | corrections | adoption KEY | migration OLD=NEW) [flags]",
 		Short:             "Let nodekeep do what waits for an operator: a record, rules, corrections, an adoption, a migration",
 		Long:              acceptLong,
 		Example:           acceptExamples,
@@ -100,9 +100,9 @@ func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		ValidArgsFunction: o.completeArgs,
 	}, asks, o)
 	sides := []string{string(store.OldMachine), string(store.NewMachine)}
-	oneOf(command, &o.machine, "machine", "of a record, which machine owns it: old or new", sides...)
-	command.Flags().StringVar(&o.rule, "rule", "", "of an adoption, hand over only what this rule derives")
-	command.Flags().BoolVar(&o.force, "force", false, "of a migration, go on although something selects on the old key")
+	oneOf(command, &o.machine, "machine", "with record: the machine that the record belongs to, old or new; required", sides...)
+	command.Flags().StringVar(&o.rule, "rule", "", "with adoption: only labels that this rule sets")
+	command.Flags().BoolVar(&o.force, "force", false, "with migration: go on even if something still selects on the old key")
 	return command
 }
 

@@ -31,9 +31,10 @@ error with its line and field; with one, the exit code is 2.
 With --against-cluster it also looks at every Node and every record. It shows what this policy would change compared
 with the one in force:
 
-  - each field, and each entry of a list, that the two policies do not share, also where no Node shows a difference
+  - each field and each entry of a list in which the two policies differ, even if no Node is affected
   - which labels and taints would be kept or no longer kept
-  - what would become of recorded ones when their Nodes register again: restored in the CREATE, behind the gate, or not
+  - what would become of recorded ones when their Nodes register again: restored at once while the Node is created,
+    restored later behind the gate, or not at all
   - which taints rules would add and remove
   - how many records of deleted Nodes would be removed
   - which labels the rules in labels.rules would add, change and remove on the Nodes as they are now
@@ -45,20 +46,22 @@ Notes name facts that rules ask for and no Node has. These are resources, archit
 devices, and attributes of inventories.
 
 For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
-profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none
-of the Nodes has a resource or condition. What you may not read is named, and is no warning.
+profile could pass, and what to do. For example, the DNS Service has another name, a Service or DaemonSet does not
+exist, or none of the Nodes has a resource or condition. What you may not read is named, and is no warning.
 
 Two tables list what the Nodes show:
 
   KEPT       who set it, on how many Nodes, and an example. It begins with what no known client of operators set
   NOT KEPT   the reason, which names the component that owns the key
 
-More than three labels of one domain are one line if the same clients set them. The field keys of -o json has each.
+More than three labels of one domain are one line if the same clients set them. The field "keys" of -o json lists them
+all.
 
-This works before nodekeep is installed, too. It does not read devices: for it, they are not known. Changes are
-counted; the first of the Nodes are named with -o wide. Nothing is changed.
+This works before nodekeep is installed, too. Devices and features of Nodes are known if you may list ResourceSlices and
+NodeFeatures. Changes are counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
-A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.
+A key that a policy no longer keeps stays in the record and is not restored. Records that the retention removes are
+lost.
 
 With Helm, check what the chart's template policy.yaml makes of the values that you install (docs/operating.md).
 Check it once more after the upgrade: it prints "Changes: none".`
@@ -79,14 +82,14 @@ const checkExamples = `
 	# For scripts: whether its rules for labels would wait for an operator
 	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
 
-	# For scripts: how many records would be collected
+	# For scripts: how many records would be removed
 	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`
 
 func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &checkOptions{options: newOptions(streams)}
 	command := o.task(&cobra.Command{
 		Use:     "check FILE [flags]",
-		Short:   "All errors of a NodePolicy at once, and what it would change in this cluster",
+		Short:   "Check a NodePolicy: all its errors, and what it would change in this cluster",
 		Long:    checkLong,
 		Example: checkExamples,
 		GroupID: groupSee,

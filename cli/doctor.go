@@ -33,18 +33,18 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Check the installation, and name a remedy for each problem",
 		Long: `Doctor looks at everything that nodekeep consists of in a cluster:
 
-  Installation  webhook configurations, certificate, endpoints, the gate policy, Deployments, the leader, clocks, rights,
-                whether an emergency is declared
+  Installation  webhook configurations, certificate, endpoints, the gate policy, Deployments, the leader, clocks,
+                rights, whether an emergency is declared
   Admission     policies and webhooks of others that may deny restored labels, the admission policies of governance
   Policy        the NodePolicy and its kind, the sources of the inventory, migrations of labels
   Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept
 
 The check closed-nodes counts Nodes that are stuck, and those that have been gated or not verified for too long.
-paused-items counts Nodes on which another client undoes what capture sets, by Events of the last hour. One Node in
-ten or more is an error, fewer are a warning.
+paused-items counts Nodes on which another client undoes what capture sets, by Events of the last hour. For both checks,
+one Node in ten or more is an error, and fewer are a warning.
 
-The check verification also shows profiles that no Node can pass. A Service or a DaemonSet does not exist, or none of
-their Nodes has a resource or a condition.
+The check verification also shows profiles that no Node can pass, for example because a Service or a DaemonSet does not
+exist, or because none of their Nodes has a resource or a condition.
 
 Two kinds of dry runs (they store nothing) show that the API server calls the webhook. They also show that it puts
 Nodes behind the gate.
@@ -52,16 +52,16 @@ Nodes behind the gate.
 STATUS is ok, or the worst of what a check has found:
 
   error    labels or taints are not restored, or Nodes do not get ready
-  warning  it works, and will not under the next fault, or for long
+  warning  it works now, but not after the next failure, or not for long
   unknown  you may not read it, or there was no answer in time
 
 Below, each finding is shown with its object and its remedy. The exit code is 1 if anything was found or is unknown.
 
 Nothing is changed. The ClusterRoles nodekeep-operator, nodekeep-operator-namespaced and nodekeep-operator-events are
-enough: the dry runs take the right to create nodes. The certificate is that which the webhook shows in its answers to
-them, so no Secret is read. If it does not answer, the Secret is read, where you may. Labels and taints that the policy
-does not keep are listed as notes. So are facts that rules ask for and no Node has. What nodekeep consists of is
-compared with the manifests of this build: run the nodekeep of the installed version.`,
+enough: the dry runs take the right to create nodes. The webhook shows its certificate in its answers to the dry runs.
+Only if it does not answer, the Secret is read, if you have the right to. Labels and taints that the policy does not
+keep, and facts that rules ask for and no Node has, are listed as notes. What nodekeep consists of is compared with the
+manifests of this build: run the nodekeep of the installed version.`,
 		Example: `
 			# Everything
 			nodekeep doctor
@@ -76,9 +76,9 @@ compared with the manifests of this build: run the nodekeep of the installed ver
 	o.validate = o.checkFlags
 	o.name = func() string { return command.Root().DisplayName() }
 	flags := command.Flags()
-	flags.DurationVar(&o.GateAfter, "gate-after", 5*time.Minute, "a Node that has been behind the gate for longer is a finding")
+	flags.DurationVar(&o.GateAfter, "gate-after", 5*time.Minute, "report Nodes that wait behind the gate, or for verification without a profile, for longer than this")
 	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "how long any one check may take; what takes longer is unknown")
-	flags.StringSliceVar(&o.Skip, "skip", nil, "checks to leave out")
+	flags.StringSliceVar(&o.Skip, "skip", nil, "checks to skip, by their names in the column CHECK, separated by commas")
 	_ = command.RegisterFlagCompletionFunc("skip", cobra.FixedCompletions(doctor.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }

@@ -66,19 +66,21 @@ valid policy. It shows what it will do, and asks. Then:
    adds no gate and does not call the webhook for new Nodes. capture and verify keep no Node closed.
 2. It waits until no API server adds the gate.
 3. It lifts the gate of all Nodes, and removes the verification taints. Nodes may lack labels then, and are not
-   verified. One Node that cannot be changed does not keep the others closed.
+   verified. If one Node cannot be changed, the others are opened all the same.
 
-No chart has these two objects. So the emergency lasts until --end deletes them, also through helm upgrade, Argo CD and
-Flux. Records stay, and capture goes on to record and restore labels. Profiles with mode report go on.
+These two objects are in no chart, so neither helm upgrade nor Argo CD or Flux ends the emergency: it lasts until --end
+deletes the objects. Records stay, and capture goes on to record and restore labels. Profiles with mode report go on.
 
-The API server cannot see an emergency if capture's account may do everything in the cluster. Nor can it if the gate is
-of an older nodekeep. Then the command deletes the objects that gate, and says so. It does that, too, if new Nodes are
-still gated after 45 seconds. A helm upgrade creates them again.
+The API server cannot see an emergency if capture's ServiceAccount may do everything in the cluster, as with ClusterRole
+cluster-admin, or if the gate is of an older nodekeep. Then the command deletes the objects that gate, and says so. It
+does the same if new Nodes are still gated after 40 seconds and the time of --settle. A helm upgrade creates these
+objects again.
 
-With --end it ends the emergency, and waits up to 45 seconds until nodekeep acts on new Nodes again. Its plan says
-which Nodes are closed, which are checked again, and which stay open though they were not verified.
+With --end it ends the emergency, and waits up to 40 seconds and the time of --settle until nodekeep acts on new Nodes
+again. Its plan says which Nodes are closed, which are checked again, and which stay open though they were not verified.
 
-Dry runs prove what becomes of new Nodes. What they do not prove, the command does not claim: its exit code is 1 then.`
+Dry runs prove what becomes of new Nodes. If they prove nothing, the exit code is 1. So it is with --end once nodekeep
+is deleted, as after helm uninstall without its Job: the emergency is ended, and nothing acts on new Nodes.`
 
 const emergencyExamples = `
 	# What it would do
@@ -94,15 +96,15 @@ func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &emergencyOptions{options: newOptions(streams)}
 	command := o.task(&cobra.Command{
 		Use:     "emergency [flags]",
-		Short:   "Open every Node, and close no other one until the emergency is ended",
+		Short:   "In an emergency: open all Nodes, and keep new ones open until --end",
 		Long:    emergencyLong,
 		Example: emergencyExamples,
 		GroupID: groupAct,
 	}, knowsGate|asks, o)
 	flags := command.Flags()
 	flags.BoolVar(&o.end, "end", false, "end the emergency: nodekeep gates and verifies new Nodes again")
-	flags.DurationVar(&o.settle, "settle", 5*time.Second, "how long no dry run must have been gated (with --end: each must) until every API server is taken to have noticed")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
+	flags.DurationVar(&o.settle, "settle", 5*time.Second, "how long all dry runs must show the change before it counts as seen by every API server")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit for the whole command")
 	return command
 }
 

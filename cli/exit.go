@@ -18,7 +18,7 @@ const (
 const ExitCodes = `| Code | Meaning |
 |---|---|
 | 0 | done |
-| 1 | done, and not all is well: findings, differences, or only a part could be done, and stderr says which. Of the two processes: ended by an error |
+| 1 | done, and not all is well: findings, differences, or only a part could be done, and stderr says which. Of the processes (webhook, capture, verify): ended by an error |
 | 2 | wrong command, flags, arguments or files: nothing was started |
 | 3 | it could not be done, and nothing was changed. There is no cluster, no such Node or no right, or the answer was no |
 | 130 | interrupted by Ctrl-C; stderr says what was changed before, if anything was |

@@ -27,16 +27,17 @@ type explainOptions struct {
 	record string
 }
 
-const explainLong = `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy
-keeps one. WHY names the pattern of the policy, or the component that owns the key. It also names the managers that set
-what is kept. With -o wide it lists the managers of every label, by metadata.managedFields, else by the record.
+const explainLong = `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy keeps a
+label or taint, and why. WHY names the pattern of the policy, or the component that owns the key. It also names the
+managers that set what is kept. With -o wide it lists the managers of every label, by metadata.managedFields, else by
+the record.
 
 IF IT REGISTERS says what would become of it if the Node's kubelet registered the Node now. The machine would be the
-same, and the Node would have the labels that its kubelet has set. Nothing of that is done on a Node that is there:
+same, and the Node would have the labels that its kubelet has set. Nothing of this happens to the live Node:
 
   brought        the Node comes with it
-  restored       in the CREATE
-  inline         in the CREATE, by the second pass
+  restored       while the Node is created, by the webhook
+  inline         the same by the webhook restore-protected (labels.protected: inline)
   deferred       restored by capture, behind the gate
   not restored   recorded, and why not
   added          once, or by a rule
@@ -45,11 +46,11 @@ While an emergency is declared, AFTER THE EMERGENCY says the same of a registrat
 
 "Capture now" is what capture does about the live Node. If no capture runs, it says so.
 
-If rules look at an inventory, a table shows the age of its facts. This is how long ago each source last said what is
-in force. It also shows what a source has wrong of the Node: another systemUUID, or attributes that cannot be used.
+If rules look at an inventory, a table shows the age of its facts: the time since each source last confirmed the facts
+in use. It also shows what a source has wrong of the Node: another systemUUID, or attributes that cannot be used.
 
-If the policy has machine.follow: true and there is no record, Follows shows what the Node begins with. It names the
-record, or says why there is none.
+If the policy has machine.follow: true and there is no record, Follows names the record of another Node that the Node
+would begin with, or says why there is none.
 
 With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the
 cluster's or, with --record, one in a file. With --offline no cluster is asked at all; the policy is then the default
@@ -90,7 +91,7 @@ func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}, aboutNode|prints|decides, o)
 	flags := command.Flags()
 	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
-	flags.StringVar(&o.record, "record", "", "with --review, the record to go by (record.json of its ConfigMap) instead of the cluster's; - for stdin")
+	flags.StringVar(&o.record, "record", "", "with --review, a file with the record (key record.json of its ConfigMap) to use instead of the cluster's; - for stdin")
 	flags.BoolVar(&o.offline, "offline", false, "with --review, ask no cluster")
 	for _, file := range []string{"review", "record"} {
 		_ = command.MarkFlagFilename(file, "json", "yaml", "yml")

@@ -28,15 +28,15 @@ type forgetOptions struct {
 const forgetLong = `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node. Without
 keys, it removes the whole record.
 
-A key that a live Node shows is refused: capture would record it again at once. The command that is printed removes it
-from the Node, and nodekeep forgets it with that. Recorded values that the Node does not show can be forgotten while
-the Node lives. A record that cannot be read is removed as a whole. If the Node is live, capture writes it anew.
+A key that a live Node shows is refused: capture would record it again at once. Remove it from the Node instead, by the
+command that is printed; then nodekeep forgets it, too. Recorded values that the Node does not show can be forgotten
+while the Node lives. A record that cannot be read is removed as a whole. If the Node is live, capture writes it anew.
 
 With --older-than it removes the records of all Nodes that were deleted longer ago. It also removes records that hold
-nothing any more, two minutes after their Node was deleted. Capture does this by itself once the policy's retention is
-over, by the same decision. Records of live Nodes stay, and so do those that wait for a decision between two machines.
-Each record is removed only as it was read. Right before, the API server must have said that there is no such Node. If
-the Node registers in that very moment, its record is put back. The first error ends it.`
+nothing any more, two minutes after their Node was deleted. capture does the same after the policy's retention. Records
+of live Nodes stay, and so do those that wait for a decision between two machines. Each record is removed only as it was
+read. Just before, it asks the API server whether the Node exists. If the Node registers in that very moment, its record
+is put back. It stops at the first error.`
 
 const forgetExamples = `
 	# What would be forgotten
@@ -63,7 +63,7 @@ func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		ValidArgsFunction: o.complete(nodeNames, recordedItems),
 	}, aboutNode|asks, o)
 	flags := command.Flags()
-	flags.StringVar(&o.olderThan, "older-than", "", "how long ago Nodes must have been deleted, such as 720h; 10m at least")
+	flags.StringVar(&o.olderThan, "older-than", "", "remove the records of Nodes that were deleted at least this long ago, such as 720h; 10m or more")
 	flags.IntVar(&o.limit, "at-most", 0, "with --older-than, how many records are removed at most, the oldest first; 0 for all")
 	return command
 }

@@ -43,10 +43,10 @@ type listOptions struct {
 
 const listLong = `List shows every Node and every record, one line for each name. With --waiting it shows those that wait:
 
-  gate           behind the gate, which keeps workloads off a Node while something is missing that it should carry
-  verification   until they are checked
-  quarantine     for an operator's decision between two machines (nodekeep accept record)
-  stale          for capture: something is left to record or to restore
+  gate           Nodes behind the gate, which keeps workloads off while something is missing that they should have
+  verification   Nodes that wait until they are checked
+  quarantine     Nodes that wait for an operator's decision between two machines (nodekeep accept record)
+  stale          Nodes for which capture has something left to record or to restore
 
 STATUS is one of these:
 
@@ -54,12 +54,13 @@ STATUS is one of these:
   Unrecorded   a Node that capture has still to record
   Gone         a record whose Node is deleted
   Unreadable   a record that cannot be used
+  Forgotten    neither the Node nor the record exists any more (only with --watch)
 
 SINCE is how old the Node is, or how long ago it was deleted. LABELS and TAINTS count what the record has. GATED says
 whether the Node waits behind the gate, or is unverified and waits for its checks. LAST CHANGE is when the record last
-changed. CURRENT says what capture has still to do about the Node, which usually takes it moments. With -o wide,
-CHANGED BY is the client that changed the record last. NOT SHOWN counts recorded values that the Node does not show,
-and RULE LABELS the labels that rules set last.
+changed. CURRENT says what capture has still to do about the Node, which usually takes it moments. With -o wide, CHANGED
+BY is the client that changed the record last. NOT SHOWN counts recorded values that the Node does not show, and RULE
+LABELS the labels that rules set last.
 
 ` + waitingGateHelp + `
 
@@ -107,7 +108,7 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are deleted")
 	flags.BoolVar(&o.live, "live", false, "only Nodes that exist")
 	flags.BoolVarP(&o.everyNode, "all", "a", false, "with --waiting verification, also Nodes that are open")
-	flags.BoolVarP(&o.watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
+	flags.BoolVarP(&o.watching, "watch", "w", false, "keep watching, and print a Node again when its line changes; changes of the policy are not noticed")
 	o.namespace.addTo(command)
 	return command
 }

@@ -15,10 +15,10 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
-const waitingGateHelp = `Of Nodes behind the gate, GATED is how old the Node is: the gate is added when a Node is created. WHY is what capture
-would say. capture works on the Node, cannot read the record, or waits for a decision between two machines. WHY also
-says if the API server refuses a label, as far as an Event shows it, or if no capture runs at all. The wide format
-lists what each Node lacks.`
+const waitingGateHelp = `With --waiting gate, GATED is how old the Node is: the gate is added when a Node is created. WHY is the reason: capture
+is still at work on the Node, cannot read the record, or waits for a decision between two machines. WHY also says if the
+API server refuses a label, as far as an Event shows it, or if no capture runs at all. The wide format lists what each
+Node lacks.`
 
 // listGated shows the Nodes that wait behind the gate.
 func (o *listOptions) listGated(ctx context.Context, c *session) error {

@@ -19,7 +19,7 @@ import (
 type checksNamespace string
 
 func (n *checksNamespace) addTo(command *cobra.Command) {
-	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "the namespace of worker Pods and reports")
+	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "namespace in which verification runs its worker Pods and keeps reports")
 }
 
 // onlyWith refuses the flag where it would do nothing. The command looks into the namespace with the argument or flag that is named, and used says whether it
@@ -33,12 +33,12 @@ func (n *checksNamespace) onlyWith(name string, used bool) error {
 
 func (n *checksNamespace) validate() error { return checkNamespace("--checks-namespace", string(*n)) }
 
-const waitingVerificationHelp = `With --waiting verification, List shows the Nodes that have a taint of verification, and those that wait to be checked
-again. It also shows open Nodes whose checks fail (mode report). With --all it adds all other open Nodes that a profile
-selects.
+const waitingVerificationHelp = `With --waiting verification, list shows the Nodes that have a taint of verification, and those that wait to be checked
+again. It also shows open Nodes whose checks fail, where the profile has mode report and so closes no Node. With --all
+it adds all other open Nodes that a profile selects.
 
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
-brake holds every removal at the moment. REMOVAL says why a Node is not removed.
+limit stops all removals at the moment. REMOVAL says why a Node is not removed.
 
 If no verification controller leads, a line says so: no Node is checked then.
 
@@ -50,16 +50,16 @@ STATE is one of these:
   waiting    not tried yet
   checking   a worker Pod exists
   retrying   an attempt did not pass
-  stuck      all attempts of the profile did not pass; it is tried on
-  failing    open, and the last attempt did not pass: the profile only reports
+  stuck      all attempts of the profile have failed; more are made
+  failing    open, although the last attempt failed (mode report)
   verified   open, the checks passed
   open       its checks have not passed
 
-WHY has the cause and the next step, in the words of the Node's Events and of its condition. docs/verification.md has
-all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
-starts at the earliest. There, "due" means now, and "-" that the Node waits for what WHY names, or that a worker Pod
-runs. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits for are looked at
-by "nodekeep show NODE --verification" only.`
+WHY has the cause and the next step, in the words of the Node's Events and of its condition. The page
+docs/verification.md of the repository has all causes. ATTEMPTS counts those that did not pass. CHECK is the check that
+failed last, and NEXT when the next attempt starts at the earliest. There, "due" means now, and "-" that the Node waits
+for what WHY names, or that a worker Pod runs. The wide format has the last result and the taint. The Pods of DaemonSets
+that a profile waits for are looked at by "nodekeep show NODE --verification" only.`
 
 // listUnverified shows the Nodes that wait until they are checked.
 func (o *listOptions) listUnverified(ctx context.Context, c *session) error {

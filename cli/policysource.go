@@ -27,13 +27,13 @@ type policySource struct {
 }
 
 func (s *policySource) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.file, "policy", "", "manifest of a NodePolicy to go by; without one, the policy of the cluster (NodePolicy "+doctor.PolicyName+")")
+	command.Flags().StringVar(&s.file, "policy", "", "file with a NodePolicy to use instead of the cluster's (NodePolicy "+doctor.PolicyName+")")
 	_ = command.MarkFlagFilename("policy", "yaml", "yml")
 	s.addGateTo(command)
 }
 
 func (s *policySource) addGateTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.gateKey, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateName+"), or "+string(policy.DefaultGate))
+	command.Flags().StringVar(&s.gateKey, "gate-key", "", "taint key of the gate; without it, the one in ConfigMap "+gateName+" of the cluster, or else "+string(policy.DefaultGate))
 }
 
 // validate checks the gate's key.

@@ -30,8 +30,8 @@ type recheckOptions struct {
 	namespace checksNamespace
 }
 
-const recheckLong = `Recheck adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
-change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
+const recheckLong = `Recheck adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one update,
+which fails if the Node has changed meanwhile. The controller then checks the Node as it checks a new one. Where the
 taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted. A Node whose profile has
 mode report gets no taint. It is checked at once, and stays open.
 
@@ -41,10 +41,10 @@ replaced. Where no attempt can start yet, the answer says for what the Node wait
 It waits up to 30 seconds until verification controllers have read the policy. It warns if they do not read it, or if
 none runs.
 
-With -l or --all it does so with each open Node, a few at a time. Nodes of profiles with mode report are left out.
---max says how many Nodes are closed at one time, also counting those that are closed already. A percentage is of all
-Nodes that are selected, rounded down, and one Node at least. The next Node is closed once another one is open. The
-last Node that takes Pods is never closed.
+With -l or --all it does so with each open Node, a few at a time. Nodes of profiles with mode report are left out. --max
+says how many Nodes are closed at one time, also counting those that are closed already. A percentage is of all Nodes
+that are selected, rounded down, and one Node at least. The next Node is closed once another one has passed. The last
+Node that takes Pods is never closed.
 
 Nodes that have passed the checks of their profile as it is now are left out, unless --again is given. So if the
 command was interrupted, it goes on when it is run again. It stops at the first Node that does not pass. Nodes that
@@ -67,7 +67,7 @@ func newRecheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &recheckOptions{options: newOptions(streams)}
 	command := o.task(&cobra.Command{
 		Use:     "recheck (NODE | -l SELECTOR | --all) [flags]",
-		Short:   "Check a Node again, or take the Nodes of a cluster into verification",
+		Short:   "Verify a Node again, or many Nodes, a few at a time",
 		Long:    recheckLong,
 		Example: recheckExamples,
 		GroupID: groupAct,
@@ -147,10 +147,10 @@ type recheckRollout struct {
 
 func (r *recheckRollout) addTo(command *cobra.Command) {
 	flags := command.Flags()
-	flags.BoolVar(&r.all, "all", false, "all Nodes that a profile selects, and that have not passed its present checks")
-	flags.StringVarP(&r.selectorText, "selector", "l", "", "label selector; of these Nodes, those that --all means")
+	flags.BoolVar(&r.all, "all", false, "all Nodes with a profile that have not passed its current checks")
+	flags.StringVarP(&r.selectorText, "selector", "l", "", "label selector; like --all, for these Nodes only")
 	flags.StringVar(&r.max, "max", "10%", "how many of these Nodes are closed at one time: a number or a percentage")
-	flags.BoolVar(&r.includeVerified, "again", false, "also Nodes that have passed the present checks; with -l or --all")
+	flags.BoolVar(&r.includeVerified, "again", false, "also Nodes that have passed the current checks; with -l or --all")
 }
 
 func (r *recheckRollout) args(command *cobra.Command, args []string) error {

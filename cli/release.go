@@ -30,16 +30,16 @@ type releaseOptions struct {
 	from string // what the Node is released from; empty: all
 }
 
-const releaseLong = `Release lets a Node take workloads now, whatever it lacks and whether it is verified or not. It removes the gate and
-the taints of verification, from exactly the object and the state that were read. What the Node lacks is shown first,
-since workloads may then land on a Node without it.
+const releaseLong = `Release lets a Node take workloads now, whatever it lacks and whether it is verified or not. It removes the gate and the
+taints of verification, if the Node is still as it was read. What the Node lacks is shown first, since workloads may
+then land on a Node without it.
 
 The record stays as it is, and capture goes on to restore it where it can. A release from verification is noted in the
 annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a verified
 Node. It is not checked again before it registers again, or before nodekeep recheck.
 
-With --from gate it lifts the gate alone. If the taint of the Node's profile has still to come, it is added in the same
-change, so the Node is verified as any other. With --from verification it leaves the gate.`
+With --from gate it lifts the gate alone. If the Node has not got its taint of verification yet, it gets it in the same
+change, and is verified as usual. With --from verification it leaves the gate.`
 
 const releaseExamples = `
 	# A Node that is needed now, whatever it lacks and whatever its checks say
@@ -57,7 +57,7 @@ func newReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Example: releaseExamples,
 		GroupID: groupAct,
 	}, aboutNode|decides|asks, o)
-	oneOf(command, &o.from, "from", "release it from this alone: "+waitingGate+" or "+waitingVerification, waitingGate, waitingVerification)
+	oneOf(command, &o.from, "from", "release the Node only from "+waitingGate+", or only from "+waitingVerification, waitingGate, waitingVerification)
 	return command
 }
 

@@ -44,19 +44,19 @@ has all of them but migrations.
   compliance  which Nodes break which rule of governance
   drift       labels of Nodes that differ from the record, or from what rules derive
   usage       which labels Pods, workloads, volumes, classes and the policy select on. A label that nothing selects on
-              was not seen in use. That does not say that it is unused: custom resources and programs select, too
+              was not seen in use. It may still be used: custom resources and programs are not read
   cost        node-hours and core-hours by the value of a label: Nodes that exist now, since their creation. No prices
   migrations  of each migration in the policy, how many Nodes have the old key, both or the new key, what still selects
-              on the old key, and what is to be done next. With OLD=NEW, what renaming that key is about: values that
-              differ, components that set OLD again, and whether the policy can have this migration
+              on the old key, and what is to be done next. With OLD=NEW, what renaming that label would involve: values
+              that differ, components that set OLD again, and whether the policy can have this migration
 
--o html is one page with charts for a browser, without anything from elsewhere; -o csv is for spreadsheets. Tables
-show the first rows; -o json and -o csv have all. Migrations have neither html nor csv. Nothing is changed.
+-o html is one self-contained page with charts for a browser; -o csv is for spreadsheets. Tables show the first rows; -o
+json and -o csv have all. Migrations have neither html nor csv. Nothing is changed.
 
 With --exit-code, compliance ends with 1 if a Node breaks a rule, and with 0 if none does. A missing label is no
-violation while the rule that sets it does not know its facts. migrations ends with 1 while a Node or a record has an
-old key, or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read
-inventories. Of what selects, it sees Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
+violation while the rule that would set it lacks facts. migrations ends with 1 while a Node or a record has an old key,
+or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read inventories. Of
+what selects, it sees Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
 
 const reportExamples = `
 	# Everything, as a page for a browser
@@ -74,7 +74,7 @@ const reportExamples = `
 	# In a pipeline: fail if a Node breaks a rule
 	nodekeep report compliance --exit-code
 
-	# What renaming a label would be about, before the policy has the migration
+	# What renaming a label would involve, before the policy has the migration
 	nodekeep report migrations gpu=example.com/gpu
 
 	# Whether all migrations of the policy are finished, for scripts
@@ -87,7 +87,7 @@ func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &reportOptions{options: newOptions(streams)}
 	o.pages = true
 	command := o.task(&cobra.Command{
-		Use:     "report [" + strings.Join(reportSections(), "|") + "] [flags]",
+		Use:     "report [" + strings.Join(report.Sections(), " | ") + " | " + migrationsSection + " [OLD=NEW]] [flags]",
 		Short:   "Labels of all Nodes: counts, violations, drift, use, node-hours, migrations",
 		Long:    reportLong,
 		Example: reportExamples,
@@ -101,10 +101,10 @@ func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		},
 	}, prints|decides, o)
 	flags := command.Flags()
-	flags.StringVar(&o.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
-	flags.DurationVar(&o.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
-	flags.BoolVar(&o.exitCode, "exit-code", false, "of compliance, exit with 1 if a Node breaks a rule of any mode; of migrations, while one is not finished")
-	flags.IntVar(&o.rows, "rows", rowsShown, "show at most so many rows of a table")
+	flags.StringVar(&o.tier, "tier", corev1.LabelInstanceTypeStable, "label to group capacity and cost by")
+	flags.DurationVar(&o.last, "last", 0, "with cost: only the last part of each Node's life, such as 720h; 0: all of it")
+	flags.BoolVar(&o.exitCode, "exit-code", false, "with compliance: exit with 1 if a Node breaks a rule of any mode; with migrations: while one is not finished")
+	flags.IntVar(&o.rows, "rows", rowsShown, "rows to show of each table")
 	return command
 }
 

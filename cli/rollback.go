@@ -25,13 +25,12 @@ type rollbackOptions struct {
 	to changeNumber
 }
 
-const rollbackLong = `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. With 0, it
-gives those of its first record. Only what has been changed since is touched. It shows what it would do and
-asks first.
+const rollbackLong = `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. 0 is the state before
+change 1. Only what has been changed since is touched. It shows what it would do and asks first.
 
 It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `. It changes the
 Node only in the state that it has read; capture records the change as any other. What belongs to other components, or
-is ignored by the policy, is left alone. The exit code is 1 then.`
+is ignored by the policy, is left alone. If something is left alone for that reason, the exit code is 1.`
 
 const rollbackExamples = `
 	# What would be done

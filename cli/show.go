@@ -24,22 +24,21 @@ const showLong = `Show prints the record of a Node, also of a deleted Node. It l
 them the Node does not show (explain says why). "Governance" lists the rules of governance that the labels of the Node
 break. If the policy cannot be read, the record is shown without them.
 
---history lists the changes of the record instead, the newest 20, oldest first. BY is the field manager that
-metadata.managedFields show for the change. A client chooses this name; it is unknown where they show none. Rollback
-takes the numbers. Lines BY "first record" are what the record held before its first change. Lines BY "earlier changes"
-are what it held before the first change that is still kept. Labels that a rule set, changed or removed are listed too,
-the newest 10, BY rule:NAME. They have no number: the rule decides them anew.
+--history lists the changes of the record instead, the newest 20, oldest first. BY is the field manager of the change, a
+name that the client chose; it is "unknown" if metadata.managedFields have none. "nodekeep rollback" takes the numbers.
+Lines BY "first record" are what the record held before its first change. Lines BY "earlier changes" are what it held
+before the first change that is still kept. Labels that a rule set, changed or removed are listed too, the newest 10, BY
+rule:NAME. They have no number: the rule decides them anew.
 
 --diff compares the record with the live Node. It lists what capture has still to record or to restore. Recorded labels
-and taints that the Node, for a reason, does not show are listed, but are no difference. It exits with 1 if there are
-differences.
+and taints that are deliberately not on the Node are listed apart, and do not count as differences. It exits with 1 if
+there are differences.
 
 --verification says where the verification of the Node is, what it waits for, and what came of the last attempt. It
-shows the report of the last attempt that did not pass until its retention is over. The report stays also after the
-Node is open, or deleted. A worker runs on the Node that it checks, so its report is the Node's own word. Of a verified
-Node it names the profile, and the generation of the policy under which the Node passed. Where the profile removes
-Nodes that fail, it says why the Node is not removed yet. For 24 hours it says when the Node was removed, and by which
-kind of onFailure.`
+shows the report of the last attempt that did not pass, also after the Node is open or deleted, until its retention is
+over. The report comes from a Pod on the Node itself, so do not trust it more than the Node. Of a verified Node it names
+the profile, and the generation of the policy under which the Node passed. Where the profile removes Nodes that fail, it
+says why the Node is not removed yet. For 24 hours it says when the Node was removed, and by which kind of onFailure.`
 
 const showExamples = `
 	# The record of a Node

@@ -53,11 +53,11 @@ It shows what it will delete and change, and asks. Then:
 4. It deletes the guard policies, the admission policies of governance, and ConfigMap
    ` + inventories.InventoryName + `.
 
-It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. A later
-installation goes on with what was accepted last, if there is no NodePolicy then. NodePolicy ` + doctor.PolicyName + ` and its
-CustomResourceDefinition stay, too. At its end it says how to save and delete them. The Leases of the processes stay:
-a later installation takes them over. An emergency stays as well, so that verify closes no Node again. End it once
-nodekeep is deleted.
+It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. Without a
+NodePolicy, a later installation uses what was accepted last. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay,
+too. At its end it says how to save and delete them. The Leases of the processes stay: a later installation takes them
+over. An emergency stays as well, because without it verify would close Nodes again before it is deleted. Once nodekeep
+is deleted, end the emergency as the command says: kubectl deletes its Role and its RoleBinding.
 
 The Job of "helm uninstall" runs it with --yes.`
 
@@ -79,9 +79,9 @@ func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		GroupID: groupAct,
 	}, knowsGate|asks, o)
 	flags := command.Flags()
-	flags.DurationVar(&o.settle, "settle", 10*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
+	flags.DurationVar(&o.settle, "settle", 10*time.Second, "how long all dry runs must show the change before it counts as seen by every API server")
 	flags.DurationVar(&o.patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit for the whole command")
 	return command
 }
 

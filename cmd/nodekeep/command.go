@@ -30,14 +30,27 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	}
 	root.AddGroup(&cobra.Group{ID: processes, Title: "The processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
 	root.AddCommand(
-		processCommand("webhook", "Restore labels while Nodes register: serves the mutating admission webhook", &webhookOptions{}, start, runWebhook),
-		processCommand("capture", "Record labels of Nodes, and restore what admission could not", &captureOptions{}, start, runCapture),
-		processCommand("verify", "Check each new Node, and open it once it has passed", &verifyOptions{}, startWithoutRecords, runVerify),
+		processCommand("webhook", "Restore labels while Nodes register: serves the mutating admission webhook", webhookLong, &webhookOptions{}, start, runWebhook),
+		processCommand("capture", "Record labels of Nodes, and restore what admission could not", captureLong, &captureOptions{}, start, runCapture),
+		processCommand("verify", "Check each new Node, and open it once it has passed", verifyLong, &verifyOptions{}, startWithoutRecords, runVerify),
 		newWorkerCommand(), newProbeCommand(), newVersionCommand(),
 	)
 	cli.AddTo(root, streams)
 	return root
 }
+
+// What the processes do, and what each of them needs.
+const (
+	webhookLong = `The webhook runs in the cluster, as a Deployment of the manifests. The API server calls it for each Node that registers
+and each Node that is deleted. It needs a certificate that the webhook configurations trust: by default it makes one
+itself, and keeps it in a Secret.`
+	captureLong = `capture runs in the cluster, as a Deployment of the manifests. It watches the Nodes and writes one record for each, a
+ConfigMap. It needs the rights of its ServiceAccount to change Nodes and records. Of several replicas, one leads and the
+others wait.`
+	verifyLong = `verify runs in the cluster, as a Deployment of the manifests. It runs a worker Pod on each Node that a profile of the
+policy selects, and removes the taint of verification once the checks have passed. It needs the namespace for worker
+Pods. Of several replicas, one leads and the others wait.`
+)
 
 // processOptions are the flags of a process.
 type processOptions interface {
@@ -48,12 +61,13 @@ type processOptions interface {
 
 // processCommand runs a process, unless there is any error in its flags and files.
 func processCommand[O processOptions](
-	name, short string, o O, start func(*commonOptions, []error) (*process, error), run func(context.Context, O, *process) error,
+	name, short, long string, o O, start func(*commonOptions, []error) (*process, error), run func(context.Context, O, *process) error,
 ) *cobra.Command {
 	command := &cobra.Command{
 		Use:     name,
 		GroupID: processes,
 		Short:   short,
+		Long:    long,
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			parts, err := start(o.common(), o.mistakes())

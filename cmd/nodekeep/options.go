@@ -37,7 +37,7 @@ func (o *commonOptions) common() *commonOptions { return o }
 
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.gateKey, "gate-key", string(policy.DefaultGate), "key of the taint behind which Nodes wait for what is still missing")
-	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records, and of what was accepted last")
+	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace that nodekeep is installed in: of the records, and of ConfigMap nodekeep-accepted")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file, outside of a cluster; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to callers with a token that may get it; needs the ClusterRole system:auth-delegator")
@@ -104,7 +104,7 @@ func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the certificate that the webhook manages, where the API server does not call it by its Service")
 	flags.StringVar(&o.clientCA, "client-ca-file", "", "PEM file of the authorities whose client certificates may call the webhook, reloaded when it changes; without one, everybody who reaches the port may")
 	flags.StringSliceVar(&o.clientName, "client-name", nil, "common names that such a client certificate may have; without one, any")
-	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long to go on serving after SIGTERM, not ready any more")
+	flags.DurationVar(&o.drain, "drain", 10*time.Second, "after SIGTERM, keep serving for this long while /readyz fails")
 }
 
 func (o *webhookOptions) mistakes() []error {
@@ -165,11 +165,11 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once; fewer while the API server is overloaded")
-	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", outside of a Pod")
-	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
+	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "outside of a Pod: the folder that stands for "+inventory.Mounts)
+	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatches, "limit for updates that only set labels of rules, in Nodes per second")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
-	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to collect records that the policy's retention no longer keeps; 0 for never")
-	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records one sweep may collect at most, as a fraction of all there are, but always one; 0 to collect none, and log and count what would be")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to remove records that the policy's retention no longer keeps; 0 for never")
+	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "share of all records that one sweep may remove, but at least one record; 0: remove none, and only log and count")
 }
 
 func (o *captureOptions) mistakes() []error {

@@ -34,7 +34,7 @@ func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 	flags.Lookup("namespace").Usage = "namespace of the Lease, and of what was accepted last"
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
-	flags.StringVar(&o.image, "image", "", "image of worker Pods: the one that this process runs")
+	flags.StringVar(&o.image, "image", "", "image of worker Pods; use the image of this process")
 	flags.StringVar(&o.pull, "image-pull-policy", string(corev1.PullIfNotPresent), "when kubelets pull that image: Always, IfNotPresent or Never")
 	flags.StringVar(&o.checksNamespace, "checks-namespace", verify.Namespace, "namespace of worker Pods and of the reports of attempts that did not pass")
 	flags.StringVar(&o.dnsService, "dns-service", "kube-system/kube-dns", "NAMESPACE/NAME of the cluster's DNS Service")

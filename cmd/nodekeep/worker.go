@@ -44,10 +44,10 @@ func newWorkerCommand() *cobra.Command {
 		Use:     "worker",
 		GroupID: processes,
 		Short:   "Run the checks of a profile: in a worker Pod, or as a dry run on any machine",
-		Long: "In a worker Pod, it reads what to ask from the environment variable " + verify.TaskVariable + ". It asks all checks at once\n" +
-			"and again until they pass or their time is up. It leaves a report in its termination message.\n\n" +
-			"With --policy, it asks the same on this machine and prints a table. A dry run skips container checks and checks of\n" +
-			"Services. It asks only this machine's DNS servers: the controller looks up the others. It changes nothing.\n\n" +
+		Long: "In a worker Pod, it reads its task from the environment variable " + verify.TaskVariable + ". It runs all checks in\n" +
+			"parallel, and repeats them until they pass or their time is up. It leaves a report in its termination message.\n\n" +
+			"With --policy, it runs the same checks on this machine and prints a table. A dry run skips container checks and checks\n" +
+			"of Services. Its DNS checks use this machine's servers only. It changes nothing.\n\n" +
 			"Exit codes: 0 all required checks passed, 1 one failed, 2 nothing was decided.",
 		Example: "  # Which checks of the profile gpu would pass here?\n" +
 			"  nodekeep worker --policy policy.yaml --profile gpu",
