@@ -55,7 +55,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	ends(t, 3, "these do: all", "accept", "adoption", "tier", "--rule", "none")
 	a := run(t, "accept", "adoption", "tier", "--dry-run")
 	assert.Equal(t, 1, a.Code, "a label is left alone")
-	requireGolden(t, "adopt-dry-run", a.Out+a.ErrOut)
+	requireGolden(t, "accept-adoption-dry-run", a.Out+a.ErrOut)
 	a = run(t, "accept", "adoption", "tier")
 	assert.Equal(t, 3, a.Code, "nobody has answered")
 	for _, name := range jobs {
@@ -84,7 +84,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	checked := policyFile(t, "labels: {rules: [{name: all, set: {tier: two}}]}")
 	assert.Equal(t, "true", run(t, "check", checked, "--against-cluster", "-o", "jsonpath={.impact.labelRules.held}").RequireDone(t).Out)
 	a = shell(t, filepath.Dir(checked), "nodekeep check policy.yaml --against-cluster -o wide").RequireDone(t)
-	requireGolden(t, "policy-rules-impact", a.Out)
+	requireGolden(t, "check-rules-impact", a.Out)
 	second := rollOut(t, tierPolicy("two"))
 	assert.Contains(t, a.Out, "accept rules "+second)
 	accepted := func(rules string) {

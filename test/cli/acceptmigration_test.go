@@ -58,10 +58,10 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 	require.Eventually(t, keys("force-1", "a,a"), settles, 100*time.Millisecond)
 	require.Eventually(t, keys("force-foreign", "a,a"), settles, 100*time.Millisecond)
 	selectsOn(t, "force-agent", "gpu")
-	requireGolden(t, "migrate-plan-foreign", run(t, "report", "migrations", "gpu=example.com/gpu").RequireDone(t).Out)
+	requireGolden(t, "report-migration-foreign", run(t, "report", "migrations", "gpu=example.com/gpu").RequireDone(t).Out)
 	status := run(t, "report", "migrations", "--exit-code")
 	assert.Equal(t, 1, status.Code)
-	requireGolden(t, "migrate-status-foreign", status.Out)
+	requireGolden(t, "report-migrations-foreign", status.Out)
 
 	rules := rollOut(t, migrating("new", ""))
 	harness.Eventually(t, func() bool {
@@ -82,5 +82,5 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 	assert.True(t, keys("force-foreign", "a,a")(), "the kubelet sets it again")
 	status = run(t, "report", "migrations", "--exit-code")
 	assert.Equal(t, 1, status.Code)
-	requireGolden(t, "migrate-status-forced", status.Out)
+	requireGolden(t, "report-migrations-forced", status.Out)
 }

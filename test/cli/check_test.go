@@ -53,11 +53,11 @@ func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(wrongPolicy), 0o600))
 	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep check policy.yaml")
 	assert.Equal(t, 2, a.Code)
-	requireGolden(t, "policy-errors", a.Out+a.ErrOut)
+	requireGolden(t, "check-errors", a.Out+a.ErrOut)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(wrongRules), 0o600))
 	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep check rules.yaml")
 	assert.Equal(t, 2, a.Code)
-	requireGolden(t, "policy-rule-errors", a.Out+a.ErrOut)
+	requireGolden(t, "check-rule-errors", a.Out+a.ErrOut)
 	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep check - <policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	assert.Contains(t, a.Out, "stdin:")
@@ -70,7 +70,7 @@ func TestPolicyCheckNamesRulesThatCanNeverActAndNeedsNoCluster(t *testing.T) {
   {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {tier: gpu}}]}`)
 	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep check policy.yaml")
 	assert.Equal(t, 0, a.Code, "they are warnings: %s", a.ErrOut)
-	requireGolden(t, "policy-rule-warnings", a.Out+a.ErrOut)
+	requireGolden(t, "check-rule-warnings", a.Out+a.ErrOut)
 }
 
 func TestPolicyCheckNamesWhatRulesAskForAndNoNodeHas(t *testing.T) {
@@ -103,11 +103,11 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 
 	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster -o wide")
 	require.Equal(t, 0, a.Code, a.ErrOut)
-	requireGolden(t, "policy-impact", a.Out)
+	requireGolden(t, "check-impact", a.Out)
 	a = shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster -n default") // as before anything is installed
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.ErrOut, "nodekeep is not installed there")
-	requireGolden(t, "policy-before-installation", a.Out)
+	requireGolden(t, "check-before-installation", a.Out)
 	assert.Equal(t, prev, *recordOf(t, "policy-1"))
 	assert.NotContains(t, nodekeep.MustKubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
 
@@ -143,7 +143,7 @@ func TestPolicyCheckShowsGovernanceThatMovesFromOneKeyToAnother(t *testing.T) {
 	file := policyFile(t, fmt.Sprintf(governs, "tier"))
 	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster")
 	require.Equal(t, 0, a.Code, a.ErrOut)
-	requireGolden(t, "policy-governance", a.Out)
+	requireGolden(t, "check-governance", a.Out)
 	match := policyFile(t, "governance: {reserved: [x.example/*], keys: [{mode: deny, values: [silver], key: owner, required: false}]}")
 	a = shell(t, filepath.Dir(match), "nodekeep check policy.yaml --against-cluster")
 	assert.Regexp(t, `(?m)^Changes: +none$`, a.Out)

@@ -63,7 +63,7 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 		nodekeep.MustKubectl(t, "label", "node", name, "tier=by-hand", "gpu.count-", "--overwrite", "--field-manager=kubelet")
 		a := run(t, "show", name, "--diff")
 		assert.Equal(t, 1, a.Code)
-		requireGolden(t, "diff-rules", a.Out)
+		requireGolden(t, "show-diff-rules", a.Out)
 	})
 	require.Eventually(t, func() bool { return label("gpu.count") == "2" }, settles, 100*time.Millisecond)
 	nodekeep.MustKubectl(t, "label", "node", name, "tier-")

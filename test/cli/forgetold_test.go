@@ -44,7 +44,7 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 		a := run(t, "forget", threshold, "--dry-run")
 		require.Equal(t, 0, a.Code, a.ErrOut)
 		table, _, _ := strings.Cut(a.Out, "\n\n")
-		requireGolden(t, "prune-dry-run", table+"\n")
+		requireGolden(t, "forget-old-dry-run", table+"\n")
 		assert.Contains(t, a.Out, "3 to be removed; 1 stay until an operator decides")
 		require.NotNil(t, recordOf(t, "prune-older"))
 

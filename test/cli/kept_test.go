@@ -87,7 +87,7 @@ func TestPolicyCheckShowsWhatIsKeptAndFirstWhatNoOperatorSet(t *testing.T) {
 	file := policyFile(t, "retention: 720h")
 
 	a := shell(t, filepath.Dir(file), "nodekeep check policy.yaml --against-cluster")
-	requireGolden(t, "policy-kept", a.RequireDone(t).Out)
+	requireGolden(t, "check-kept", a.RequireDone(t).Out)
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## What would be kept\n")

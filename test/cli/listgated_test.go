@@ -51,7 +51,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		register(t, "gate-protected")
 		nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
 		list := run(t, "list", "--waiting", "gate").RequireDone(t)
-		requireGolden(t, "gate-list", list.Out)
+		requireGolden(t, "list-gated", list.Out)
 
 		var found struct {
 			Kind  string
@@ -78,7 +78,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		a := answering(t, "\n", "release", "gate-protected", "--from", "gate")
 		assert.Equal(t, 3, a.Code)
 		assert.True(t, gateOn(t, "gate-protected"))
-		requireGolden(t, "gate-lift", a.ErrOut)
+		requireGolden(t, "release-gate", a.ErrOut)
 		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "release", "gate-protected", "--from", "gate", "--yes").RequireDone(t).Out)
 		assert.False(t, gateOn(t, "gate-protected"))
 		assert.NotContains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)

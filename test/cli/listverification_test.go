@@ -111,10 +111,10 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	}
 	inChecks(t, verify.ReportName("verify-tried"), verify.ReportKey, report.String()) // as the controller does
 
-	requireGolden(t, "verify-list", tableOfWaiting(t))
-	requireGolden(t, "verify-list-wide", tableOfWaiting(t, "--all", "-o", "wide", "-l", "verified"))
-	requireGolden(t, "verify-show", shownWithoutController(t, "verify-tried"))
-	requireGolden(t, "verify-show-new", shownWithoutController(t, "verify-gpu"))
+	requireGolden(t, "list-unverified", tableOfWaiting(t))
+	requireGolden(t, "list-unverified-wide", tableOfWaiting(t, "--all", "-o", "wide", "-l", "verified"))
+	requireGolden(t, "show-verification", shownWithoutController(t, "verify-tried"))
+	requireGolden(t, "show-verification-new", shownWithoutController(t, "verify-gpu"))
 	assert.Equal(t, "node/verify-gpu\nnode/verify-new\nnode/verify-tried\n", run(t, "list", "--waiting", "verification", "-o", "name").RequireDone(t).Out)
 	var shown struct {
 		Kind         string
@@ -131,7 +131,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	assert.Regexp(t, `verify-not +\S+ +\S+ +0 +0 +no`, run(t, "list").RequireDone(t).Out)
 
 	remove(t, "verify-tried")
-	requireGolden(t, "verify-show-deleted", run(t, "show", "verify-tried", "--verification").RequireDone(t).Out)
+	requireGolden(t, "show-verification-deleted", run(t, "show", "verify-tried", "--verification").RequireDone(t).Out)
 }
 
 // noController is what is said where no process acts on a request.
@@ -162,7 +162,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 
 	a := answering(t, "\n", "release", "verify-again")
 	assert.Equal(t, 3, a.Code)
-	requireGolden(t, "verify-release", a.ErrOut)
+	requireGolden(t, "release", a.ErrOut)
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	bindRole(t, forOperators, "rita")
 	untilAllowed(t, "rita", "show verify-again --verification")
@@ -183,7 +183,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	nodekeep.MustKubectl(t, "annotate", "node", "verify-again", verify.Annotation+"-") // as on a Node from before verification was turned on
 	a = answering(t, "\n", "recheck", "verify-again")
 	assert.Equal(t, 3, a.Code)
-	requireGolden(t, "verify-run", a.ErrOut)
+	requireGolden(t, "recheck", a.ErrOut)
 	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller starts an attempt now\n", ranWithoutController(t, "verify-again"))
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	assert.NotContains(t, labelsOf(t, "verify-again"), verify.Label)
@@ -288,9 +288,9 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 
 	list := run(t, "list", "--waiting", "verification") // lines for operators are next to the table, which scripts read
 	assert.Zero(t, list.Code)
-	requireGolden(t, "verify-list-held", list.ErrOut+list.Out)
-	requireGolden(t, "verify-show-held", shownWithoutController(t, "remove-held"))
-	requireGolden(t, "verify-show-removed", run(t, "show", "remove-gone", "--verification").RequireDone(t).Out)
+	requireGolden(t, "list-unverified-held", list.ErrOut+list.Out)
+	requireGolden(t, "show-verification-held", shownWithoutController(t, "remove-held"))
+	requireGolden(t, "show-verification-removed", run(t, "show", "remove-gone", "--verification").RequireDone(t).Out)
 	var listed struct {
 		Items    []struct{ RemovalHeld verify.Brake }
 		Removals struct {

@@ -30,10 +30,10 @@ func TestAnOperatorSeesWhichNodesWouldBeTakenIntoVerificationAndCanStopIt(t *tes
 
 	a := run(t, "recheck", "--all", "--dry-run")
 	assert.Zero(t, a.Code)
-	requireGolden(t, "verify-run-all", a.ErrOut+a.Out)
+	requireGolden(t, "recheck-all", a.ErrOut+a.Out)
 	a = answering(t, "\n", "recheck", "-l", "rolled", "--max", "2")
 	assert.Equal(t, 3, a.Code)
-	requireGolden(t, "verify-run-many", a.ErrOut)
+	requireGolden(t, "recheck-many", a.ErrOut)
 	for _, name := range []string{"roll-a", "roll-b", "roll-c"} {
 		assert.Empty(t, taintsOf(t, name))
 	}

@@ -100,11 +100,11 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	}
 	remove(t, "migrate-4")
 	selectsOn(t, "migrate-agent", "gpu")
-	requireGolden(t, "migrate-plan", run(t, "report", "migrations", "gpu=example.com/gpu").RequireDone(t).Out)
+	requireGolden(t, "report-migration", run(t, "report", "migrations", "gpu=example.com/gpu").RequireDone(t).Out)
 	refused := run(t, "report", "migrations", "gpu=node-restriction.kubernetes.io/gpu", "--exit-code")
 	assert.Equal(t, 1, refused.Code)
-	requireGolden(t, "migrate-plan-refused", refused.Out)
-	requireGolden(t, "migrate-status-none", run(t, "report", "migrations").RequireDone(t).Out)
+	requireGolden(t, "report-migration-refused", refused.Out)
+	requireGolden(t, "report-migrations-none", run(t, "report", "migrations").RequireDone(t).Out)
 
 	// Without capture nothing is renamed here; test/integration/migration does that.
 	require.NoError(t, nodekeep.StopCapture())
@@ -116,10 +116,10 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	}()
 	status := run(t, "report", "migrations", "--exit-code")
 	assert.Equal(t, 1, status.Code)
-	requireGolden(t, "migrate-status", status.Out)
+	requireGolden(t, "report-migrations", status.Out)
 	refused = run(t, "accept", "migration", "gpu=example.com/gpu", "--yes")
 	assert.Equal(t, 1, refused.Code)
-	requireGolden(t, "migrate-new-refused", refused.ErrOut)
+	requireGolden(t, "accept-migration-refused", refused.ErrOut)
 	findings := run(t, "doctor").Out
 	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is open, in phase both: old key only 1, both keys 1, conflict 1, away 1")
 	assert.Contains(t, findings, "leaves 1 Nodes or records alone: both keys have a value of their own there")
@@ -131,7 +131,7 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 
 	nodekeep.MustKubectl(t, "-n", "default", "delete", "daemonset", "migrate-agent")
 	rollOut(t, combined)
-	requireGolden(t, "migrate-new-both", run(t, "accept", "migration", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
+	requireGolden(t, "accept-migration-both", run(t, "accept", "migration", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
 }
 
 func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {

@@ -23,7 +23,7 @@ func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
 	nodekeep.MustKubectl(t, "taint", "node", name, "tenant:NoSchedule-")
 	a := run(t, "show", name, "--diff")
 	assert.Equal(t, 1, a.Code)
-	requireGolden(t, "diff", a.Out)
+	requireGolden(t, "show-diff", a.Out)
 	assert.Contains(t, a.ErrOut, "differs from the Node in 4 labels and taints")
 	assert.Regexp(t, `Capture now: +no capture has led for \S+, so this is not done: `, run(t, "explain", name).RequireDone(t).Out)
 	assert.Contains(t, run(t, "list", "--waiting", "stale", "--no-headers").RequireDone(t).Out, name, "and list shows it as not current")

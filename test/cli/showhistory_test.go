@@ -51,7 +51,7 @@ func labelsOf(t *testing.T, name string) map[string]string {
 func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	const name = "history-1"
 	withHistory(t, name)
-	requireGolden(t, "history", run(t, "show", name, "--history").RequireDone(t).Out)
+	requireGolden(t, "show-history", run(t, "show", name, "--history").RequireDone(t).Out)
 	prev := labelsOf(t, name)
 
 	dry := run(t, "rollback", name, "--to", "1", "--dry-run")
