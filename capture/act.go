@@ -24,8 +24,8 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	case next.Write == nil:
 		return a.change(ctx, next.Step, next.Plan)
 	case next.Write.Omitted():
-		return a.readLive(ctx) // only records that have a history cost that
-	case a.event == Absent: // that it is in no cache proves nothing; that the API server says so does
+		return a.readLive(ctx) // a record that was read without its history cannot be written; the cache leaves histories out
+	case a.event == Absent: // the cache does not prove that the Node is absent: ask the API server
 		node, err := a.getNode(ctx, a.node.Name)
 		if err != nil {
 			return postponed, err
@@ -99,10 +99,10 @@ func (a *attempt) noteSettings(settings []plan.Setting) {
 	}
 }
 
-// refusedNews is that a label was refused, as [pace.Notices] remembers it: what is refused after it was taken is reported again.
+// refusedNews returns the key of the notice that an item was refused, for [pace.Notices]. It is reset once the item is accepted.
 func refusedNews(key string) string { return "refused " + key }
 
-// roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
+// roundsBeforeKeyByKey is how often the PATCH is refused as a whole before its items are tried one by one.
 const roundsBeforeKeyByKey = 3
 
 // refused handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
@@ -190,7 +190,7 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 	return finished, nil
 }
 
-// followRetry is when to look again for the record of a machine. Its old Node is deleted, but the record does not show that yet.
+// followRetry is how long to wait until the record of the machine's old Node shows that the Node is deleted.
 const followRetry = time.Second
 
 // followed returns what the machine of the Node had under another name.
@@ -207,7 +207,8 @@ func (a *attempt) followed() predecessor {
 	return former
 }
 
-// vanished reports whether the Node lacks a record that it was restored from, and that is not reported yet.
+// vanished reports, where there is no record, whether there was one: the stamp says that the Node was restored from it, and no Event has said yet that it
+// is gone.
 func (a *attempt) vanished() bool {
 	stamp, _ := a.node.Stamp(a.Guard.InForce())
 	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""

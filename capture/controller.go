@@ -107,8 +107,8 @@ type Controller struct {
 	labelPace    *pace.LabelPace
 	compliance   *fleet.Compliance
 	queue        workqueue.TypedRateLimitingInterface[string]
-	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
-	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
+	nodes        keymutex.KeyMutex // a lock for each Node's name: the queue keeps two workers apart, but not a worker and a sweep
+	following    sync.Mutex        // held while the first record of a Node is written that takes over the record of another name
 	leading      atomic.Bool
 	ending       atomic.Bool // see [Controller.drain]
 }

@@ -75,7 +75,8 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	if event == Deleted {
 		o.Final, o.DeletedAt = true, recordTime(in.Now)
 	}
-	if (!found || transition == policy.Begins) && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
+	// No record of the machine is left: what the webhook restored from it is kept as if the record still said so.
+	if (!found || transition == policy.Begins) && event == Present && !in.Ambiguous {
 		o.Stamp.Followed = prev.Followed
 	}
 	next := node.Merge(prev, o, in.Policy, in.Now)
@@ -92,7 +93,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	action := actionOf(plan.ForLive(prev, next, node, o, in))
 	current := event == Present && !next.Ahead(o) && !next.Isolated()
 	if current {
-		if len(action.NoRoom) == 0 { // else they are still wanted
+		if len(action.NoRoom) == 0 { // else the labels without room would be dropped from the record
 			next.Derived = action.LastRuled(prev, node, in)
 		}
 		if found {
@@ -210,7 +211,8 @@ func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 type predecessor struct {
 	record      record.Record // what the Node begins with
 	pendingNode string        // a Node that does not exist, whose last state or deletion is still to be recorded; empty: there is none
-	// nothing can be followed but taints: several Nodes have the machine, or one that exists, is quarantined, or was followed
+	// Nodes that could be this machine, if it cannot be told which: there are several, or the only one exists, is quarantined, or was followed. Then only
+	// their taints are restored.
 	candidates []string
 }
 
@@ -222,7 +224,7 @@ func predecessorOf(node *observe.Node, records []record.Record, look func(name s
 		if old, _ = old.Rebase(cluster, math.MaxUint64); node.Version < old.Newest().Version {
 			candidates = append(candidates, node.Name) // the two existed at once, so that these are two machines
 		}
-		for _, r := range records { // one that does not say so yet may be of a Node that has registered again
+		for _, r := range records { // a live Node with this machine counts, unless its record is known to claim the machine only since later
 			_, live := look(r.Node)
 			if r.Node != candidates[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(prev) {
 				candidates = append(candidates, r.Node)

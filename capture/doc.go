@@ -7,8 +7,8 @@
 //   - Records never shrink because something was not observed: not by a failed list, an empty cache or a missing Node.
 //   - Every write is optimistic. A record is replaced only as it was read. A Node is changed only as it was observed (UID and
 //     resourceVersion). The writer that lost reads live and decides again.
-//   - So two replicas that act at once do no harm, and none needs a Lease to act. The leader acts at once. Another replica acts on work
-//     that has been due for 3 s without progress.
+//   - So two replicas that act at the same time do no harm, and none needs a Lease to act. The leader acts immediately. Another replica acts on
+//     work that has been due for 3 s without progress.
 //   - A Node is changed only by what the live record says, never by the cache alone.
 //   - The gate is lifted only when nothing is left to restore, and never added here.
 //   - What nodekeep sets on a Node it lists in the Node's annotations, in the same request. It removes only items that are listed there.

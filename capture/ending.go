@@ -9,11 +9,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// A process that gets SIGTERM first records what it has observed. No later process observes the last state of a Node that is deleted by
-// then. It has endWithin for that, and tries again what fails after endRetry.
+// On SIGTERM the process first records what it has observed, above all the last states of deleted Nodes, which no later process sees.
 const (
-	endWithin = 5 * time.Second
-	endRetry  = 250 * time.Millisecond
+	endWithin = 5 * time.Second        // how long that may take
+	endRetry  = 250 * time.Millisecond // how often what has failed is tried again
 )
 
 // drain records what waits, until ctx is done. It writes records and changes no Node: another process does the rest.

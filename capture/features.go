@@ -61,7 +61,7 @@ func (c *Controller) reportFeatures(err error) {
 // nodeFeaturePage is how many NodeFeature objects are read at a time. One may have 1.5 MB, and take some twenty times that in memory.
 const nodeFeaturePage = 10
 
-// nodeFeatures is a client whose lists need little memory. An API server that cannot stream lists needs them.
+// nodeFeatures is a client that lists in pages, which takes little memory. It is for API servers without streaming lists (WatchList).
 type nodeFeatures struct {
 	dynamic.ResourceInterface
 	uses classify.Features

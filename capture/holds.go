@@ -46,8 +46,8 @@ func (a *attempt) actIfAllowed(ctx context.Context, next Action) (result, error)
 	return a.act(ctx, next)
 }
 
-// mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough. An edit that the last state of a
-// deleted Node shows never waits, since it is in memory only. A process that ends only writes records, and waits for none.
+// mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough. A client's change that only the last state
+// of a deleted Node shows never waits, since it is nowhere but in memory. A process that ends only writes records, and does not wait for other replicas.
 func (a *attempt) mayAct(next Action) bool {
 	switch {
 	case a.ending.Load():
@@ -106,7 +106,7 @@ func (a *attempt) withoutPaused(next Action) Action {
 // selects on.
 func (a *attempt) idle(next Action) bool { return next.Step == NoStep && !a.entry.Unlisted }
 
-// needsTurn reports whether new rules can have the same change made on many Nodes at once.
+// needsTurn reports whether the action is one that new rules can cause on many Nodes at once.
 func (next Action) needsTurn() bool {
 	return next.Step == Rename || next.Write == nil && next.Step == ApplyRules && next.ChangesLabels()
 }

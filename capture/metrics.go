@@ -25,7 +25,7 @@ type Metrics struct {
 	wouldSet *prometheus.CounterVec
 }
 
-// What keeps work on a Node or record from its end.
+// Kinds of errors in nodekeep_controller_errors_total.
 const (
 	recordConflict = "record_conflict" // an optimistic write of a record met another writer
 	nodeConflict   = "node_conflict"   // the same of a Node
@@ -39,11 +39,11 @@ type itemOutcome string
 const (
 	itemRestored itemOutcome = "restored"     // it was recorded, and the Node lacked it
 	itemRecorded itemOutcome = "recorded"     // a client changed it, and the record has it now
-	itemFlapped  itemOutcome = "flapped"      // so recorded, and the change undid the one before
+	itemFlapped  itemOutcome = "flapped"      // it was recorded, and the change undid the one before
 	itemRefused  itemOutcome = "refused"      // the API server would not have it
 	ruleSet      itemOutcome = "rule_set"     // a rule set it
 	ruleRemoved  itemOutcome = "rule_removed" // a rule removed it
-	ruleDrifted  itemOutcome = "rule_drifted" // so set or removed, again after another client
+	ruleDrifted  itemOutcome = "rule_drifted" // a rule set or removed it again, after another client had changed it
 	ruleInvalid  itemOutcome = "rule_invalid" // a rule made a value for it that no label can have
 )
 

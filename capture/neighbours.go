@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// The neighbours of this controller work on all Nodes, not on one. This file is what they get of it.
+// This file connects the controller with the parts of capture that work on all Nodes at once: inventories, rollout and brake.
 
 func (c *Controller) newInventories() *inventories.Sources {
 	return inventories.New(inventories.Options{

@@ -40,13 +40,14 @@ type nodeStates struct {
 
 	lost       bool // a client took its record away while the Node lived, and that is still to be reported
 	unreadable bool // it could not be read since a worker started on the name
-	// retained are the Nodes deleted before, if they had a record. Only an operator or the end of its retention removes it.
+	// retained has the UIDs of deleted objects whose record existed after the deletion. If the record is missing later, it was removed on purpose: by an
+	// operator, or at the end of its retention.
 	retained map[types.UID]bool
 
 	ahead *aheadSince // nil: its record was not ahead of it when it was last looked at
 
 	unsettled bool   // since a worker started on the name: it read the record or the Node live, or something is due later
-	settled   inputs // by which there was nothing to do for live, now and later; zero: there was
+	settled   inputs // with which there is nothing to do for live, now or later; zero: there is something
 }
 
 // aheadSince is since when a state of a record has been ahead of the Node.
@@ -133,7 +134,7 @@ func (s *observations) countBy(keys []governance.Key) {
 	}
 }
 
-// replaceLive takes the place of a live state that is the same but for the annotations which were read. A newer state is the watch's to bring.
+// replaceLive replaces the live state by the same version of it with the annotations which were read. If the watch has brought another state, that stays.
 func (s *observations) replaceLive(node *observe.Slim) {
 	s.update(node.Name(), func(states *nodeStates) {
 		if states.live != nil && states.live.UID() == node.UID() && states.live.Version() == node.Version() {
@@ -225,7 +226,7 @@ func (s *observations) takeLost(name string) (lost bool) {
 	return lost
 }
 
-// noteUnreadable notes that the record of a Node cannot be read. It is not current then, though capture cannot repair it.
+// noteUnreadable notes that the record of a Node cannot be read. The Node then does not count as current in the metrics, though capture cannot repair it.
 func (s *observations) noteUnreadable(name string) {
 	s.update(name, func(states *nodeStates) { states.unreadable = true })
 }
@@ -279,7 +280,7 @@ func (s *observations) settledBy(name string, current inputs) (settled bool) {
 	return settled
 }
 
-// finish notes that a worker is through with a name, by which inputs, and whether nothing is left to do (done).
+// finish notes that a worker is through with a name, with which inputs (used), and whether nothing is left to do (done).
 func (s *observations) finish(name string, done bool, used inputs) {
 	s.update(name, func(states *nodeStates) {
 		done = done && !states.unreadable
@@ -317,8 +318,8 @@ func (s *observations) waiting() []string {
 	return slices.Sorted(maps.Keys(s.pending))
 }
 
-// creationTimeAge is an age of a Node. From that age on, the creation time shows better than the first observation since when it is gated.
-// The creation time is in whole seconds and by another clock.
+// creationTimeAge is how old a new Node with the gate must be for the gate to count from its creationTimestamp instead of from now. For a younger Node,
+// now is more exact: the creationTimestamp is in whole seconds and by another clock.
 const creationTimeAge = 5 * time.Second
 
 // timeGate notes whether a live Node carries the gate; prev is its state until now, nil where it is new.

@@ -27,7 +27,7 @@ type usage[U any] interface {
 	Empty() bool
 }
 
-// publication is an object of which only what rules use is kept.
+// publication is a cached object, stripped to what rules use.
 type publication interface {
 	Node() string // empty: rules do not use it
 }
@@ -35,7 +35,7 @@ type publication interface {
 // kind is a kind of objects in which agents publish facts (F) of Nodes.
 type kind[U usage[U], F comparable] struct {
 	resource string // as errors name it
-	optional bool   // that the API server does not serve it is no error: it is not installed
+	optional bool   // the API server may not serve it (an add-on that is not installed), which is no error
 	uses     func(classify.Rules) U
 	watch    func(c *Controller, uses U) cache.ListerWatcher
 	object   runtime.Object
@@ -52,7 +52,7 @@ type published[U usage[U], F comparable] struct {
 	newPolicy chan struct{} // holds one value after a change of the policy
 
 	mu      sync.Mutex
-	read    *U // what was read; nil: nothing
+	read    *U // the usage for which all objects were read; nil: not read yet
 	missing bool
 	byNode  map[string]F
 
@@ -96,7 +96,7 @@ func (d *published[U, F]) known(p policy.Policy) bool {
 	return uses.Empty() || d.hasRead(uses)
 }
 
-// judgeable reports whether new rules can be judged: what they use was read, or nothing is there to be read.
+// judgeable reports whether the effect of new rules can be counted: what they use was read, or the API server does not serve it.
 func (d *published[U, F]) judgeable(p policy.Policy) bool {
 	if d.known(p) {
 		return true
@@ -267,7 +267,7 @@ func (d *published[U, F]) newInformer(c *Controller, uses U, failed func(error))
 	}
 	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
-		UpdateFunc: func(oldObject, newObject any) { changed(oldObject); changed(newObject) }, // of another Node now
+		UpdateFunc: func(oldObject, newObject any) { changed(oldObject); changed(newObject) }, // the update may have moved the object to another Node
 		DeleteFunc: changed,
 	}, func(_ any, err error) { c.reportPanic("receive an object of "+d.resource, "", err) }))
 	if err != nil {

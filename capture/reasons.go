@@ -9,7 +9,7 @@ import (
 const (
 	LabelsRestored   = "LabelsRestored"   // labels were restored: by admission in the CREATE of this Node object, or by capture later, also over those of a stale record
 	LabelRefused     = "LabelRefused"     // the API server would not have a label
-	GateLifted       = "GateLifted"       // nothing is left to give
+	GateLifted       = "GateLifted"       // the gate's taint was removed
 	RecordInvalid    = "RecordInvalid"    // the record cannot be read
 	RecordNearlyFull = "RecordNearlyFull" // the record has most of the bytes that it may have
 	RecordVanished   = "RecordVanished"   // a client took the record away, or put an older one in its place

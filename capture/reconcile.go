@@ -60,9 +60,8 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 	return true, nil
 }
 
-// forgotten reports whether a record existed after the deletion of an object and was removed since. The end of its retention or an operator
-// removed it. A replica that did not act may have observed deletions that the acting one only knew from a list. It must not create the
-// record again later.
+// forgotten reports whether a record existed after the deletion of an object and was removed since, at the end of its retention or by an operator. A
+// standby replica that still has the deletion queued must not write the record again.
 func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, error) {
 	if !c.observations.wasRetained(last.Name, last.UID) {
 		return false, nil
@@ -81,8 +80,8 @@ func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, e
 	}
 }
 
-// openFirst lifts the gate of a live Node if an emergency is declared. It returns the Node as it is then. The PATCH is of exactly this state of the
-// Node, and no record decides about it. So none is asked for: neither this Node's nor that of an object that had its name before.
+// openFirst removes the gate of a live Node if an emergency is declared, before any record is read, so that nothing in a record can prevent it. It returns
+// the Node as it is afterwards.
 func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
 	a := &attempt{Controller: c, node: live, event: Present}
 	for range maxSteps {
@@ -142,7 +141,7 @@ type attempt struct {
 	hasRecord  bool  // there is a record
 	unreadable bool  // there is one, but nothing may be taken from it
 	entryLive  bool  // entry is the API server's answer, not the cache's
-	writeErr   error // why the record could not be written; the Node is changed by what it would hold
+	writeErr   error // why the record could not be written; the Node is restored from what was to be written
 	lost       bool  // a client took the record away, which is reported
 	corrected  bool  // the Node counts as corrected; see [brake.Brake]
 	keyByKey   bool  // items are given one by one, to find out which is refused
@@ -178,7 +177,7 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 // decide returns the next action by what is known now, and when to decide again.
 func (a *attempt) decide() Action {
 	p, now := a.Policy(), a.Now()
-	features := a.features.factsOf(a.node.Name, p) // before it is asked what holds: rules that were judged without features wait as soon as these are known
+	features := a.features.factsOf(a.node.Name, p) // read before a.holds: rules that were judged without features are held again as soon as features are known
 	in := plan.Circumstances{
 		Policy: p.Holding(a.holds(p)), Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Now: now,
 		Devices: a.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: a.inventories.FactsFunc(p, nil),
@@ -232,10 +231,9 @@ func (a *attempt) lookAgain(ctx context.Context) (result, error) {
 // aheadFor is how long a record is ahead of its Node before capture asks the API server. Usually the watch brings a later state sooner.
 const aheadFor = 2 * time.Second
 
-// resetRecord drops the versions of a record that can never have been right. The API server answered with a state of the Node after the
-// record was read. If the record still holds a later state, it cannot be right. Such a record is from another cluster or from a backup, or
-// a client wrote it. The lives of objects do not overlap, and each change gives a Node a greater resourceVersion. It would hide the Node's
-// state for ever. If the record may be right, the work is finished.
+// resetRecord drops the versions of a record that claims a later state of the Node than the API server has. Such a record is from another cluster, from
+// a backup or from a client, and would hide every change of the Node. The Node is read after the record, and each change gives it a greater
+// resourceVersion, so a right record cannot be ahead of it. While the watch may just be late, resetRecord waits.
 func (a *attempt) resetRecord(ctx context.Context) (result, error) {
 	if a.entry.Record.Newest().Version <= a.node.Version {
 		return finished, nil

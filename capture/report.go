@@ -24,7 +24,7 @@ const (
 	maxShownValue = 100 // of a value that no label can have
 )
 
-// reportDecision reports what a decision leaves undone on a Node, and the Nodes whose machine it may be (candidates).
+// reportDecision reports what a decision leaves undone on a Node. The parameter candidates names the Nodes that may be the same machine.
 func (c *Controller) reportDecision(node *observe.Node, next Action, candidates []string, violations []governance.Violation) {
 	c.reportAmbiguous(node, candidates)
 	c.reportForeign(node, next.Foreign)

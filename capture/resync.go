@@ -8,13 +8,14 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// A resync repairs what no event has brought. It reconciles only Nodes whose inputs have changed since there was nothing to do. With
-// 100,000 Nodes, all decisions together take seconds. Every fullResyncRounds-th resync repairs what this file might not know of.
+// A resync repairs what no event has brought. It reconciles only Nodes whose inputs have changed since there was nothing to do: with 100,000 Nodes, all
+// decisions together take seconds.
 
-// fullResyncRounds is in how many resyncs each Node is reconciled once, whatever its inputs are. At the default interval, that takes an hour.
+// fullResyncRounds is in how many resyncs each Node is reconciled once, whatever its inputs are. That repairs what this file might not know of. At the
+// default interval, it takes an hour.
 const fullResyncRounds = 12
 
-// inputs are a reconcile's inputs that can change without an event for the Node, or with a lost one. While they stay the same, a Node that
+// inputs are those inputs of a reconcile that can change without an event of the Node's own, or with a lost one. While they stay the same, a Node that
 // had nothing to do has nothing to do. [observations] keep them, and drop them if something is left to do.
 //
 // All other inputs of a reconcile lead to the Node by themselves:
@@ -63,7 +64,7 @@ func (c *Controller) inputsOf(name string) inputs {
 func (c *Controller) resync(round uint32) {
 	for _, name := range c.observations.names() {
 		settled := false
-		_ = contain.Call(func() error { // who works on the Node reports what panics
+		_ = contain.Call(func() error { // a panic counts as not settled; the reconcile that follows reports it
 			settled = !fullDecision(name, round) && c.observations.settledBy(name, c.inputsOf(name))
 			return nil
 		})

@@ -53,8 +53,8 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 	return annotations
 }
 
-// stampAfter returns the stamp after the change, and whether it has to be written. It does not list what a client decided on this very object, and is
-// restored as the client's. If it listed an item that is removed, its absence would count as a client's removal.
+// stampAfter returns the stamp after the change, and whether it has to be written. Items that a client decided on this object are not listed in it: they
+// are restored as the client's own. Nor are items that the change removes: their absence would look like a client's removal.
 func (p Plan) stampAfter(node *observe.Node) (next record.Stamp, changed bool) {
 	items := p.WithCause(Record, Correction)
 	given := items.Values()

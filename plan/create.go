@@ -54,8 +54,9 @@ func (p Plan) RuledLater() (later map[string]record.Derived) {
 	return later
 }
 
-// Inline returns the plan of the second pass of the inline route. It puts the labels that wait for capture into the CREATE after all. Labels of
-// labels.defer still wait, and then the gate is not lifted. If the Node lacks anything else, there is no such plan.
+// Inline returns the plan that sets the labels which no kubelet may carry already in the CREATE, for the second webhook, which runs after
+// NodeRestriction (protected: inline). Labels of labels.defer still wait for capture, and then the gate is not lifted. If the Node would
+// still lack anything else, ok is false.
 func (p Plan) Inline(pol policy.Policy) (inline Plan, ok bool) {
 	if len(p.NoRoom) > 0 {
 		return Plan{}, false
@@ -85,8 +86,8 @@ func (p Plan) Inline(pol policy.Policy) (inline Plan, ok bool) {
 	return inline, true
 }
 
-// Brought returns the recorded items that a Node has in its CREATE and keeps, with the Node's own values. If such a key is missing later, it was removed from
-// this very object. The labels of its kubelet's own are among them.
+// Brought returns the items that the Node has in its CREATE and keeps, and that are recorded or the kubelet's, with the values that the Node has. If one
+// of them is missing later, a client has removed it from this object.
 func (p Plan) Brought(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
 	brought := kubeletsOwn(node, r, pol, occasion)
 	for _, e := range r.Entries {
@@ -105,9 +106,9 @@ func (p Plan) Brought(node *observe.Node, r record.Record, pol policy.Policy, oc
 	return brought
 }
 
-// kubeletsOwn returns the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
-// removed from its Node before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
-// that the kubelet brings and that a controller removes each time belongs to the start.
+// kubeletsOwn returns the labels that the kubelet sets and that the record has no value of, and the startup taints: those that the kubelet sets each
+// time and a controller removes each time. The stamp has to list both. The API server can lose the managedFields that show whose a label is, and
+// managedFields never show whose a single taint is.
 func kubeletsOwn(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
 	own := map[string]string{}
 	if occasion != policy.CreateByKubelet || len(node.Items) > maxItems {
@@ -126,5 +127,5 @@ func kubeletsOwn(node *observe.Node, r record.Record, pol policy.Policy, occasio
 	return own
 }
 
-// maxItems is more than a Node has. Of an object with more, not each is looked at.
+// maxItems bounds the work for one object. No real Node has so many items.
 const maxItems = 1000

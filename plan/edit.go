@@ -13,7 +13,7 @@ import (
 // Cause is why an item of a Node is edited.
 type Cause int
 
-// The causes. Those before Derivation are about items; a record, a rule or both know their values.
+// The causes. Those before Derivation edit labels, taints, annotations or the cordon, whose values a record or a rule for labels decides.
 const (
 	Record       Cause = iota // the record has it, and the Node lacks it
 	Correction                // it was restored from a record that was stale
@@ -49,7 +49,7 @@ type Edit struct {
 	Later bool
 }
 
-// Taint returns the taint that an edit adds, or the one that it removes.
+// Taint returns the taint that an edit adds or removes.
 func (e Edit) Taint() corev1.Taint { return record.Taint(e.Item, e.Value) }
 
 // ofItem reports whether the cause is about an item of the record or of a rule for labels.

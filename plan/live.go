@@ -19,10 +19,10 @@ type Circumstances struct {
 	Policy  policy.Policy
 	Guarded bool   // the guard policies are in force
 	Cluster string // UID of the namespace kube-system; empty where it is not known
-	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty. Otherwise it would follow
-	// later, when the other Nodes of that identity are deleted.
+	// Ambiguous says that several records could be of this Node's machine. The Node then gets a record at once, even an empty one. Otherwise it would
+	// take over one of them later, when the other Nodes of that identity are deleted.
 	Ambiguous bool
-	// Predecessor is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
+	// Predecessor is what the Node's machine had under its former name, for a Node whose own name has the record of another machine; nil: nothing.
 	Predecessor *record.Record
 	// Devices are those of a Node, as far as rules use them; nil: they are not known.
 	Devices func(node string) observe.Devices
@@ -134,7 +134,7 @@ func compareTaints(taints, derived, want []corev1.Taint) (add, remove, foreign [
 
 // noncompliant reports whether the Node should have the taint of Nodes that break a rule of governance. The parameter items is what the
 // Node has after the change. A Node that this very change corrects does not get the taint. A Node that has the taint keeps it while it
-// breaks a rule. A capture that has just started does not know since when.
+// breaks a rule, whether overdue or not, because a process that has just started does not know since when the Node breaks the rule.
 func noncompliant(node *observe.Node, items map[string]string, rules classify.Result, derived []corev1.Taint, in Circumstances) bool {
 	taint, _, wanted := in.Policy.Governance().Noncompliant()
 	breaks := func(items map[string]string) bool {
@@ -176,8 +176,8 @@ func labelsOf(items map[string]string) map[string]string {
 	return labels
 }
 
-// handOver completes a plan by the owners of what nodekeep has restored. The API server books a value that changes in a PATCH under the
-// manager of that PATCH. So owners go with the next one, and the gate with them.
+// handOver adds the field managers to give back to a plan. A PATCH makes nodekeep the manager of what it changes, so they can only be given back by
+// the next PATCH. The gate stays until that one.
 func (p *Plan) handOver(r record.Record, node *observe.Node, in Circumstances) {
 	if slices.ContainsFunc(p.WithCause(Record, Correction), func(edit Edit) bool { // the record knows the owner
 		e, _ := r.Entry(edit.Item)
@@ -199,7 +199,7 @@ func (p *Plan) handOver(r record.Record, node *observe.Node, in Circumstances) {
 	}
 }
 
-// ownersOn returns the owners of what the API server books under nodekeep and nodekeep did not decide. Known says that any of it has one.
+// ownersOn returns the former field managers of the labels that nodekeep restored and manages now, by label. If any of them has a known one, known is true.
 func (p *Plan) ownersOn(r record.Record, node *observe.Node, in Circumstances) (owners map[string]record.Owners, known bool) {
 	for _, writer := range node.Writers {
 		if writer.Manager != observe.FieldManager {

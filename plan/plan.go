@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ManagedFields is the item that stands for all owners in a fight and in a refusal.
+// ManagedFields is the item under which fights and refusals count a change of the Node's field managers.
 const ManagedFields = "metadata.managedFields"
 
 // Plan is what nodekeep changes on a Node in one request.
@@ -31,10 +31,12 @@ type Plan struct {
 	// would lose it, since nodekeep would take it for its own.
 	WriteTaintList bool
 
-	Owners        map[string]record.Owners    // of what nodekeep has restored and owns
-	ManagedFields []metav1.ManagedFieldsEntry // with these owners; nil: the Node has to be read first
+	// Owners are the field managers to give back, by item: those of items that nodekeep has restored and manages since.
+	Owners map[string]record.Owners
+	// ManagedFields is metadata.managedFields of the Node with these managers. It is nil although there are Owners while the Node has to be read first.
+	ManagedFields []metav1.ManagedFieldsEntry
 
-	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
+	// ByClient says that the change follows a client's decision: an operator's command, or a declared emergency. No annotation of nodekeep lists it.
 	ByClient bool
 
 	SourceRecord record.Record // what is restored and corrected is from it
@@ -74,10 +76,10 @@ func (p Plan) hasGateEdit(removed bool) bool {
 	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Gate && edit.Removed == removed })
 }
 
-// Lift returns the edit that removes the gate.
+// Lift returns the edit that removes the gate's taint.
 func Lift(gate policy.Gate) Edits { return SetTaints(Gate, true, gate.Taint()) }
 
-// Close returns the edit that adds the gate. A Node that has it already keeps it as it is.
+// Close returns the edit that adds the gate's taint. If the Node has the taint already, AddedTaints leaves it out.
 func Close(gate policy.Gate) Edits { return SetTaints(Gate, false, gate.Taint()) }
 
 // Keys returns the items that a plan restores or corrects, and those that rules for labels change, sorted.
@@ -181,9 +183,8 @@ func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 	return added
 }
 
-// Settings returns what a plan sets on a Node and would set again if another client undid it. Restored items are included. The stamp lists
-// them, so nodekeep follows a client that removes only the item. It does not follow a client that also removes the stamp. Registration
-// taints are not included: they are added once.
+// Settings returns what nodekeep would set again if another client undid it. Restored items are among them: the stamp lists them, so a client that
+// removes only the item is followed, but one that also removes the stamp gets the item again. Registration taints are not among them: they are added once.
 func (p Plan) Settings() (all []Setting) {
 	for _, edit := range p.Edits {
 		if edit.Cause != Registration && !p.replaced(edit) {
@@ -208,17 +209,17 @@ func (p Plan) replaced(edit Edit) bool {
 		slices.ContainsFunc(p.Edits, func(e Edit) bool { return e.Cause == Derivation && !e.Removed && e.Item == edit.Item })
 }
 
-// taintListing is that the annotation lists the derived taints.
+// taintListing is the setting for the annotation that lists the derived taints.
 func (p Plan) taintListing() Setting {
 	return Setting{Item: policy.TaintsAnnotation, Value: policy.Shown(p.Derived)}
 }
 
-// labelListing is that the annotation lists the labels.
+// labelListing is the setting for the annotation that lists the labels of rules.
 func (p Plan) labelListing() Setting {
 	return Setting{Item: policy.LabelsAnnotation, Value: policy.AnnotationContent{Labels: p.Labels}.Annotations(0)[policy.LabelsAnnotation]}
 }
 
-// ownerSetting is that the Node shows the owners.
+// ownerSetting is the setting for the field managers.
 func (p Plan) ownerSetting() Setting {
 	return Setting{Item: ManagedFields, Value: strings.Join(slices.Sorted(maps.Keys(p.Owners)), ", ")}
 }

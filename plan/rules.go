@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// applyRules completes a plan by what rules for labels make of a Node after the change. The parameter prev is the record as it was read, and r is
-// that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
+// applyRules adds the edits that rules for labels want once the edits that the plan has are made. The parameter prev is the record as it was read, and r
+// is that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
 func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, in Circumstances, occasion policy.Occasion) (refused bool) {
 	kept := len(node.ListedLabels()) > 0 || in.Policy.Held() && len(prev.Derived) > 0
 	if in.Policy.LabelRules().Empty() && !kept { // migrations are rules, too
@@ -81,7 +81,7 @@ func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[st
 	return labels
 }
 
-// setByRules adds the edits that rules want. The rule's value comes before the record's, which keeps the other.
+// setByRules adds the edits that rules want. A rule's value wins over the record's on the Node. The record keeps its own value.
 func (p *Plan) setByRules(node *observe.Node, pol policy.Policy, occasion policy.Occasion) {
 	p.deleteEdits(func(edit Edit) bool {
 		_, ruled := p.Labels[edit.Item]
@@ -116,15 +116,15 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstan
 		case ok && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
 			p.add(Edit{Setting{key, value, false}, Record, false})
 		case ok:
-			p.add(Edit{Setting{key, value, false}, EndedRule, false}) // not given: the stamp would show that the client had removed it
+			p.add(Edit{Setting{key, value, false}, EndedRule, false}) // with this cause the stamp does not list it: else its later absence would count as the client's removal
 		case !listed.Absent:
 			p.add(Edit{Setting{Item: key, Removed: true}, EndedRule, false})
 		}
 	}
 }
 
-// withoutMarks returns labels as records have them: without Adopted, Brought and Version. A change that lists them is made once the record has
-// forgotten their earlier client. It removes the mark.
+// withoutMarks returns the labels as records have them: without Adopted, Brought and Version. The mark Adopted is removed from the annotation once the
+// record no longer has the value of the client that set the label before.
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
 	for key, label := range labels {
@@ -150,9 +150,9 @@ func shownLabels(listed map[string]record.Derived, items map[string]string) map[
 	return shown
 }
 
-// keptWhileHeld returns the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
-// not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
-// last. If an object lists a label and lacks it, a client has removed it.
+// keptWhileHeld returns the labels of rules that stay as they are while new rules must only add labels. These are the listed labels that the Node has,
+// and what rules set or removed by the record, if this object never listed it, because no webhook answered or no kubelet may carry it. A label that the
+// Node lists and lacks does not stay: a client has removed it.
 func keptWhileHeld(labels, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
 	kept := shownLabels(labels, items)
 	for key, label := range last {
@@ -220,7 +220,7 @@ func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (de
 	return delay
 }
 
-// listedOn returns the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
+// listedOn returns the labels of rules as the annotation lists them after the change. Each has the resourceVersion on which nodekeep last made it so.
 func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
 	prev, next := node.ListedLabels(), maps.Clone(p.Labels)
 	for key, label := range next {
@@ -276,8 +276,8 @@ func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	return p.AltersLabels(node.Items)
 }
 
-// renamedOn returns the labels to remove from a Node because migrations have renamed them. The Node and the record already have each under its
-// new key. So no state of the Node lacks both.
+// renamedOn returns the old keys of labels that migrations have renamed, which are to be removed from the Node. Node and record have the new key of
+// each already, so that the label is never missing under both.
 func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []string) {
 	if in.Policy.Held() || len(in.Policy.Migrations()) == 0 || r.Isolated() {
 		return nil

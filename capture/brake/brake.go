@@ -52,7 +52,7 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 	}
 	b.looking.Lock()
 	defer b.looking.Unlock()
-	now := b.Now() // the worker may have waited for the lock, and counts of a later minute than its own would be dropped
+	now := b.Now() // taken after the lock: with an older time, correctedBy would drop newer minutes
 	if now.Before(b.heldUntil) {
 		b.setHeld(node, b.heldUntil)
 		return false, nil

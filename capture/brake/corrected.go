@@ -7,8 +7,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Corrections are counted over an hour. A Node that registered in the last ten minutes does not count. A webhook with a stale cache may have
-// restored many Nodes at once from older records.
+// Corrections are counted over an hour. Those of Nodes that registered within FreshFor do not count: a webhook with a stale cache may have restored many
+// at once from older records.
 const (
 	Window       = time.Hour
 	FreshFor     = 10 * time.Minute

@@ -1,5 +1,5 @@
-// Package fleet counts what all Nodes together say. That is which rules of governance they break, and how many have each value of a governed
-// label. It is also on how many Nodes rules would change labels, and how far migrations are. Package capture hands in what is observed.
+// Package fleet counts Nodes: by broken rule of governance, by value of a governed label, by whether rules would change their labels, and by state of
+// migration. Package capture hands in what is observed.
 //
 // Invariants:
 //   - A heartbeat costs nothing, and a scrape walks over no Nodes.

@@ -49,11 +49,11 @@ func (r Remover) Collect(ctx context.Context, node string, due func(record.Recor
 	return r.Remove(ctx, entry)
 }
 
-// A removal that has started is not cancelled, not even when the process shuts down. The API server may already have executed the request,
-// although no Event arrives.
+// Timeouts of a removal. One that has started is not cancelled, not even when the process shuts down: the API server may already have executed the request,
+// although no answer arrives.
 const (
-	removalTakes = 10 * time.Second // at most
-	secondLook   = 10 * time.Second // at most, at what has happened meanwhile
+	removalTakes = 10 * time.Second // for the DELETE
+	secondLook   = 10 * time.Second // for the check afterwards
 )
 
 // Remove removes exactly the record that was read. A Node of the name may register between the check and the removal, and no request makes

@@ -8,9 +8,9 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// emptyRetention is how long the record of a deleted Node stays although it holds nothing. Until then, a replica of the webhook may restore
-// from an older state of the record. A capture may also be about to record an older observation. The record names its object and version,
-// which distinguishes these from newer ones. It is longer than the 110 s after which a webhook knows that its watch is stalled.
+// emptyRetention is how long the record of a deleted Node stays although it holds nothing. Until then, a replica of the webhook may restore from an older
+// state of the record, and a capture may be about to record an older observation. The empty record still names its object and version, by which older
+// states are recognised. The time is longer than the 110 s after which a webhook knows that its watch is stalled.
 const emptyRetention = 2 * time.Minute
 
 // Due reports whether a record may be collected if its Node does not exist. Either the Node was deleted longer ago than retention (0:

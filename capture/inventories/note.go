@@ -38,7 +38,7 @@ type InventoryNote struct {
 	Change    inventory.Change `json:"change,omitzero"`    // that the held snapshot would make
 	Failure   string           `json:"failure,omitempty"`  // why the source cannot be read now
 
-	Problems []inventory.Problem `json:"problems,omitempty"` // what is in force has wrong: the first of many
+	Problems []inventory.Problem `json:"problems,omitempty"` // of the snapshot in force, the first of them
 	Wrong    int                 `json:"wrong,omitempty"`    // how many problems there are, most of one Node each
 
 	Missing []string `json:"missing,omitempty"` // attributes that it has of no Node

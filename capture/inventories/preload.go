@@ -19,7 +19,7 @@ import (
 const (
 	mostPreloaded         = 10_000
 	preloadsPerSecond     = 20
-	preloadRefreshDivisor = 2 // of the retention, the part after which a record is dated anew: 1/2
+	preloadRefreshDivisor = 2 // after half the retention a preloaded record gets a new deletedAt, so that it is not collected
 )
 
 // preloadAll writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
@@ -160,7 +160,7 @@ func (s *Sources) preloads(p policy.Policy) (names []string) {
 	return names
 }
 
-// preloadMachine returns the one that sources with preload list for a Node; empty: none, or they contradict each other.
+// preloadMachine returns the systemUUID that sources with preload list for a Node; empty: none, or they contradict each other.
 func (s *Sources) preloadMachine(p policy.Policy, name string) (systemUUID string) {
 	for _, source := range s.current(p, nil) {
 		switch uuid := source.snapshot.SystemUUID(name); {

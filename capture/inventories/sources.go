@@ -119,8 +119,8 @@ func (s *state) stale(now time.Time) bool {
 	return !s.read || now.Sub(s.confirmed) > s.source.StaleAfter
 }
 
-// neverInForce reports whether no snapshot of the source was ever in force, and none will be for now. The source cannot be read, or its
-// snapshot is held. New rules do not wait for it, since its first snapshot is held to the same bound as they are.
+// neverInForce reports whether no snapshot of the source was ever in force, since the source cannot be read or its snapshot is held. New rules need not
+// wait for it: its first snapshot needs acceptance itself if it changes many Nodes.
 func (s *state) neverInForce() bool {
 	return !s.read && (s.failure != "" || s.held != nil) && s.noted != nil && s.noted.InForce == ""
 }
@@ -132,8 +132,8 @@ type inForce struct {
 	snapshot inventory.Snapshot
 }
 
-// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots in replaced replace
-// those that are in force. There are none if no rule uses an inventory.
+// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots in replaced count instead of
+// those in force. There are none if no rule uses an inventory.
 func (s *Sources) current(p policy.Policy, replaced map[string]inventory.Snapshot) (all []inForce) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
@@ -255,7 +255,7 @@ func (s *Sources) answered(st *state, now time.Time) (news bool) {
 	return news
 }
 
-// putInForce puts a snapshot in force, which the source has just confirmed. A snapshot that was held is none any more.
+// putInForce puts a snapshot in force, which the source has just confirmed. No snapshot is held then.
 func (s *Sources) putInForce(st *state, next inventory.Snapshot) {
 	s.update(func() {
 		st.read, st.inForce, st.confirmed, st.held, st.change = true, next, st.answered, nil, inventory.Change{}

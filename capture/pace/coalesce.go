@@ -13,10 +13,10 @@ const (
 // methods; one at a time works on a Node.
 type Coalescer struct {
 	interval time.Duration      // 0: no write waits
-	due      *recent[time.Time] // by Node: the moment until which it has used up its writes
+	due      *recent[time.Time] // by Node: when its allowance of writes is full again (a leaky bucket)
 }
 
-// NewCoalescer has one write in each interval, and some at once before.
+// NewCoalescer returns a coalescer that allows one write in each interval, after a burst of recordBurst.
 func NewCoalescer(interval time.Duration) *Coalescer {
 	return &Coalescer{interval: interval, due: newRecent[time.Time](2 * recordBurst * interval)}
 }

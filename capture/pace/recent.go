@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// maxRemembered bounds how much is held of each window, the current and the previous one. Beyond it, the oldest is forgotten earlier. Full
-// windows of changes take 12 MB each, and are dropped with the first change after the next window.
+// maxRemembered bounds the entries of each of the two windows, the current and the previous one. If there are more, the oldest are forgotten earlier. A
+// full window takes 12 MB.
 const maxRemembered = 100_000
 
-// recent is a map whose entries are forgotten some time after they were last put. That is after one to two windows, or earlier if there are
-// more entries than it may hold. Keys are hashed: strings would keep their Nodes in memory. Only one worker at a time works on a Node. So
-// nothing comes between a get and a put of the same key.
+// recent is a map that forgets an entry one to two windows after it was last put, or earlier when it is full. Keys are hashed: strings would keep their
+// Nodes in memory. Only one worker at a time works on a Node, so nothing comes between a get and a put of the same key.
 type recent[V any] struct {
 	window time.Duration
 	limit  int // entries of each window, this one and the one before

@@ -28,7 +28,7 @@ type Standby struct {
 type dueWork struct {
 	observed time.Time      // when it was first observed
 	offered  time.Time      // when this replica last queued the Node for it
-	acts     bool           // this replica has begun to act on it, so what is done is no sign of another replica
+	acts     bool           // this replica has begun to act on it, so a change does not show another replica's progress
 	record   string         // the version of the record's ConfigMap
 	settings []plan.Setting // what is due on the Node
 }

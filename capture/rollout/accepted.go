@@ -8,8 +8,8 @@ import (
 // mostAccepted is how many bytes the two policies that were accepted last may have together. A ConfigMap takes 1 MiB, with all else that it has.
 const mostAccepted = 1 << 20 * 9 / 10
 
-// acceptedChange returns what to write into ConfigMap [store.AcceptedName], which has that data. Then it has the manifest of the policy in force, and
-// the one that was accepted before. It is nil if nothing differs. What is no policy is dropped: a client has written it.
+// acceptedChange returns the keys to write so that ConfigMap [store.AcceptedName], which has that data, has the policy in force and the one that was
+// accepted before; nil: nothing. A former value that is no valid policy is not kept: a client has written it.
 func acceptedChange(data map[string]string, manifest string, gate policy.Gate) map[string]*string {
 	former := data[store.AcceptedPolicy]
 	if former == manifest {

@@ -73,7 +73,7 @@ type Rollout struct {
 	counted   time.Time     // when migrations were counted; only [Rollout.Run] uses it
 	migrating atomic.Pointer[map[policy.MigrationState]int]
 
-	released atomic.Value              // the hash of the rules that may do so; nothing at the start
+	released atomic.Value              // the hash of the rules in force, which may also remove and change labels; nothing at the start
 	held     atomic.Pointer[HeldRules] // nil: none
 }
 
@@ -90,8 +90,8 @@ func (r *Rollout) Trigger() {
 	}
 }
 
-// withoutFeatures ends the name of rules that were judged while features were not known. They act until these are known, and are judged again
-// then: only then is it known what they change.
+// withoutFeatures is the suffix of the hash of rules that were released before features were known. Once features are known, the rules are judged again:
+// only then is it known what they change.
 const withoutFeatures = "-without-features"
 
 // Holds reports whether the rules of a policy must only add labels.
