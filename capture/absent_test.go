@@ -47,14 +47,14 @@ func TestADeletionThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t
 	require.Empty(t, r.works())
 	r.observations.observeDeleted(observe.SlimOf(observe.FromNode(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
 	r.reconciles()
-	require.True(t, r.Knows("n1"), "it may have to be written yet")
+	require.True(t, r.Tracks("n1"), "it may have to be written yet")
 
 	w.Remove("n1") // the leader has collected it
 	r.reconciles()
-	assert.False(t, r.Knows("n1"))
+	assert.False(t, r.Tracks("n1"))
 	r.Lead()
 	require.Empty(t, r.works())
-	assert.Empty(t, w.Nodes())
+	assert.Empty(t, w.NodeNames())
 }
 
 func TestADeletionAfterTheRecordWasRemovedCounts(t *testing.T) {
@@ -87,7 +87,7 @@ func (r *replica) runs(period time.Duration) (reads int) {
 	r.cluster.t.Helper()
 	for end := time.Now().Add(period); !time.Now().After(end); time.Sleep(100 * time.Millisecond) {
 		synctest.Wait()
-		for _, name := range r.standby.Late(time.Now()) {
+		for _, name := range r.standby.TakeOverdue(time.Now()) {
 			r.Enqueue(name)
 		}
 		require.Empty(r.cluster.t, r.works())

@@ -127,8 +127,8 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := c.check(t)
 			assert.Equal(t, c.drifted, got.Drifted())
-			assert.Equal(t, got.ChangesLabels(), got.AltersLabels(c.node.Labels), "new rules are held for it")
-			assert.Equal(t, !c.held && got.AltersLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesAlter(c.recorded(), observe.FromNode(c.node), c.circumstances(t)),
+			assert.Equal(t, got.HasRuleEdits(), got.RemovesOrReplacesLabels(c.node.Labels), "new rules are held for it")
+			assert.Equal(t, !c.held && got.RemovesOrReplacesLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesRemoveOrReplaceLabels(c.recorded(), observe.FromNode(c.node), c.circumstances(t)),
 				"whether it is held or not")
 		})
 	}
@@ -195,7 +195,7 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 func TestRulesThatRemoveFromManyNodesAreHeld(t *testing.T) {
 	w := newCluster(t, absentRule, node("a", "10", labels{"joined": "yes"}))
 	r := w.leader()
-	changed, _, total := r.alteredNodes(w.policy, nil)
+	changed, _, total := r.countAlteredNodes(w.policy, nil)
 	assert.Equal(t, [2]int{1, 1}, [2]int{changed, total}, "although no rule has set anything before")
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"joined": "yes"}, w.shows())
@@ -267,7 +267,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 
 func TestWhatAdmissionRemovedByARuleHasAnEventOnceForEachNodeObject(t *testing.T) {
 	brought := absentBy("one-node", "joined", controlPlane)
-	brought["joined"] = record.Derived{Rule: "one-node", Absent: true, Brought: true}
+	brought["joined"] = record.Derived{Rule: "one-node", Absent: true, RemovedAtCreate: true}
 	c := newCluster(t, absentRule)
 	r := c.leader()
 	registers := func(uid types.UID, listed derivedLabels) []string {

@@ -17,174 +17,174 @@ import (
 )
 
 // act carries out one action. The next decision uses the state that it reads.
-func (a *attempt) act(ctx context.Context, next Action) (result, error) {
+func (w *nodeWork) act(ctx context.Context, next Action) (result, error) {
 	switch {
-	case next.Write == nil && a.keyByKey:
-		return a.change(ctx, next.Step, next.OnlyFirstKey())
-	case next.Write == nil:
-		return a.change(ctx, next.Step, next.Plan)
-	case next.Write.Omitted():
-		return a.readLive(ctx) // a record that was read without its history cannot be written; the cache leaves histories out
-	case a.event == Absent: // the cache does not prove that the Node is absent: ask the API server
-		node, err := a.getNode(ctx, a.node.Name)
+	case next.Record == nil && w.itemByItem:
+		return w.patchNode(ctx, next.Step, next.OnlyFirstItem())
+	case next.Record == nil:
+		return w.patchNode(ctx, next.Step, next.Plan)
+	case next.Record.Omitted():
+		return w.readRecordFromAPI(ctx) // a record that was read without its history cannot be written; the cache leaves histories out
+	case w.presence == NodeAbsent: // the cache does not prove that the Node is absent: ask the API server
+		node, err := w.getNode(ctx, w.node.Name)
 		if err != nil {
 			return postponed, err
 		}
 		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
-			a.standby.Forget(a.node.Name)
-			a.requeueAfter(a.node.Name, aheadFor)
+			w.standby.Forget(w.node.Name)
+			w.requeueAfter(w.node.Name, aheadFor)
 			return postponed, nil
 		}
 	}
-	return a.put(ctx, next)
+	return w.put(ctx, next)
 }
 
-// change makes one PATCH of exactly the state that was decided on.
-func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (result, error) {
-	if len(change.Owners) > 0 && change.ManagedFields == nil {
-		return a.readNode(ctx)
+// patchNode makes one PATCH of exactly the state that was decided on.
+func (w *nodeWork) patchNode(ctx context.Context, step Step, change plan.Plan) (result, error) {
+	if len(change.RestoredOwners) > 0 && change.ManagedFields == nil {
+		return w.readNode(ctx)
 	}
-	err := a.patch(ctx, change)
+	err := w.sendPatch(ctx, change)
 	switch {
 	case err == nil:
 	case store.SaysGone(err):
 		return finished, nil // the watch will bring its end
-	case apierrors.IsConflict(err) && a.writeErr != nil:
-		return postponed, a.writeErr
+	case apierrors.IsConflict(err) && w.writeErr != nil:
+		return postponed, w.writeErr
 	case apierrors.IsConflict(err):
-		a.Metrics.errors.WithLabelValues(nodeConflict).Inc()
-		return a.readNode(ctx)
+		w.Metrics.errors.WithLabelValues(nodeConflict).Inc()
+		return w.readNode(ctx)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return a.refused(ctx, change, err)
+		return w.handleRefusal(ctx, change, err)
 	default:
-		return retry, fmt.Errorf("patch node %q: %w", a.node.Name, err)
+		return decideAgain, fmt.Errorf("patch node %q: %w", w.node.Name, err)
 	}
-	a.reportChange(step, change, a.node)
-	if a.writeErr != nil && !a.Policy().Gate().Present(a.node.Taints) {
-		return postponed, a.writeErr // the next try begins with the record as it is
+	w.reportChange(step, change, w.node)
+	if w.writeErr != nil && !w.Policy().Gate().Present(w.node.Taints) {
+		return postponed, w.writeErr // the next try begins with the record as it is
 	}
-	return retry, nil
+	return decideAgain, nil
 }
 
-// patch makes the PATCH itself. It notes the Node as it is then, and what the API server has taken.
-func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
-	body, err := PatchFor(a.node, change)
+// sendPatch makes the PATCH itself. It notes the Node as it is then, and what the API server has taken.
+func (w *nodeWork) sendPatch(ctx context.Context, change plan.Plan) error {
+	body, err := PatchFor(w.node, change)
 	if err != nil {
 		return err
 	}
-	object, err := a.Client.CoreV1().Nodes().Patch(ctx, a.node.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
+	object, err := w.Client.CoreV1().Nodes().Patch(ctx, w.node.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
 	if err != nil {
 		return err
 	}
-	node := a.fullNode(object)
+	node := w.nodeWithManagedFields(object)
 	if node.Fault != nil {
 		return node.Fault
 	}
-	a.node = node
-	a.noteSettings(change.Settings())
-	if len(change.Owners) > 0 {
-		a.refusals.Accepted(node.UID, plan.ManagedFields)
+	w.node = node
+	w.noteSetItems(change.EnforcedItems())
+	if len(change.RestoredOwners) > 0 {
+		w.refusals.NoteAccepted(node.UID, plan.ManagedFieldsItem)
 	}
-	for _, key := range change.Keys() {
-		a.refusals.Accepted(node.UID, key)
-		a.notices.Reset(node.UID, refusedNews(key))
+	for _, key := range change.EditedItems() {
+		w.refusals.NoteAccepted(node.UID, key)
+		w.notices.Reset(node.UID, refusedNotice(key))
 	}
 	return nil
 }
 
-// noteSettings notes what was set on the Node.
-func (a *attempt) noteSettings(settings []plan.Setting) {
-	for _, set := range settings {
-		a.fights.Done(a.node.UID, set, a.Now())
+// noteSetItems notes what was set on the Node.
+func (w *nodeWork) noteSetItems(items []plan.DesiredItem) {
+	for _, desired := range items {
+		w.fights.NoteSet(w.node.UID, desired, w.Now())
 	}
 }
 
-// refusedNews returns the key of the notice that an item was refused, for [pace.Notices]. It is reset once the item is accepted.
-func refusedNews(key string) string { return "refused " + key }
+// refusedNotice returns the key of the notice that an item was refused, for [pace.Notices]. It is reset once the item is accepted.
+func refusedNotice(key string) string { return "refused " + key }
 
-// roundsBeforeKeyByKey is how often the PATCH is refused as a whole before its items are tried one by one.
-const roundsBeforeKeyByKey = 3
+// refusalsBeforeItemByItem is how often the PATCH is refused as a whole before its items are tried one by one.
+const refusalsBeforeItemByItem = 3
 
-// refused handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
+// handleRefusal handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
 // same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused.
-func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) (result, error) {
-	if result, err := a.readNode(ctx); err != nil || result != retry {
+func (w *nodeWork) handleRefusal(ctx context.Context, change plan.Plan, refusal error) (result, error) {
+	if result, err := w.readNode(ctx); err != nil || result != decideAgain {
 		return result, err
 	}
-	refused = fmt.Errorf("patch node %q: %w", a.node.Name, refused)
-	if len(change.Owners) > 0 { // tried without them first
-		a.refusals.Refused(a.node.UID, plan.ManagedFields, a.Now())
-		return retry, nil
+	refusal = fmt.Errorf("patch node %q: %w", w.node.Name, refusal)
+	if len(change.RestoredOwners) > 0 { // tried without them first
+		w.refusals.NoteRefused(w.node.UID, plan.ManagedFieldsItem, w.Now())
+		return decideAgain, nil
 	}
-	if a.refusals.Round(a.node.UID) < roundsBeforeKeyByKey || len(change.Keys()) == 0 {
-		return retry, refused
+	if w.refusals.NoteWholeRefusal(w.node.UID) < refusalsBeforeItemByItem || len(change.EditedItems()) == 0 {
+		return decideAgain, refusal
 	}
-	if len(change.Keys()) > 1 || change.LiftsGate() || change.HasCause(plan.Derivation) {
-		a.keyByKey = true // decided again first: the Node may not be what the change was made for
-		return retry, nil
+	if len(change.EditedItems()) > 1 || change.LiftsGate() || change.HasCause(plan.CauseDerivedTaint) {
+		w.itemByItem = true // decided again first: the Node may not be what the change was made for
+		return decideAgain, nil
 	}
 	// The only item of a change waits, unless every change of the Node is refused.
-	key := change.Keys()[0]
-	if err := a.patch(ctx, plan.Plan{Edits: change.WithCause(plan.Registration), Stamp: change.Stamp}); err != nil {
-		return retry, refused
+	key := change.EditedItems()[0]
+	if err := w.sendPatch(ctx, plan.Plan{Edits: change.WithCause(plan.CauseRegistrationTaint), StampBefore: change.StampBefore}); err != nil {
+		return decideAgain, refusal
 	}
-	a.refusals.Refused(a.node.UID, key, a.Now())
-	if a.notices.First(a.node.UID, refusedNews(key)) {
-		a.reportRefused(a.node, key, refused)
+	w.refusals.NoteRefused(w.node.UID, key, w.Now())
+	if w.notices.First(w.node.UID, refusedNotice(key)) {
+		w.reportRefused(w.node, key, refusal)
 	}
-	return retry, nil
+	return decideAgain, nil
 }
 
 // put writes the record over the one that was decided on.
-func (a *attempt) put(ctx context.Context, next Action) (result, error) {
-	if next.Step == Follow {
-		a.following.Lock()
-		defer a.following.Unlock()
-		if result, err := a.mayFollow(ctx, next.Write.Followed); err != nil || result != finished {
+func (w *nodeWork) put(ctx context.Context, next Action) (result, error) {
+	if next.Step == StepFollowMachine {
+		w.followMu.Lock()
+		defer w.followMu.Unlock()
+		if result, err := w.mayFollow(ctx, next.Record.Followed); err != nil || result != finished {
 			return result, err
 		}
 	}
-	vanished := next.Step == Create && a.vanished()
-	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
+	vanished := next.Step == StepCreateRecord && w.lacksItsRecord()
+	entry, err := w.Records.Put(ctx, *next.Record, w.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
-		a.Metrics.errors.WithLabelValues(recordConflict).Inc()
-		a.standby.Conflict()
-		return a.readLive(ctx)
+		w.Metrics.errors.WithLabelValues(recordConflict).Inc()
+		w.standby.Conflict()
+		return w.readRecordFromAPI(ctx)
 	}
 	if err != nil {
-		return a.unwritten(ctx, next, err)
+		return w.goOnWithoutRecord(ctx, next, err)
 	}
-	if a.coalesces(next) {
-		a.coalescer.Wrote(a.node.Name, a.Now())
+	if w.coalesces(next) {
+		w.coalescer.Wrote(w.node.Name, w.Now())
 	}
-	prev := a.entry.Record
-	a.entry, a.hasRecord, a.entryLive, a.writeErr = entry, true, true, nil
-	a.observations.noteRecord(a.node.Name, entry.Record)
-	if lag, first := a.observations.noteWrite(a.node.Name); first {
-		a.Metrics.lag.Observe(lag.Seconds())
+	prev := w.entry.Record
+	w.entry, w.hasRecord, w.entryFromAPI, w.writeErr = entry, true, true, nil
+	w.observations.noteRecord(w.node.Name, entry.Record)
+	if lag, first := w.observations.noteWrite(w.node.Name); first {
+		w.Metrics.lag.Observe(lag.Seconds())
 	}
 	if vanished {
-		a.reportVanishedOnce()
-		a.notices.Reset(a.node.UID, RecordVanished)
+		w.reportVanishedOnce()
+		w.notices.Reset(w.node.UID, RecordVanished)
 	}
-	a.reportWrite(next.Step, prev, entry.Record, a.node)
-	return retry, nil
+	w.reportWrite(next.Step, prev, entry.Record, w.node)
+	return decideAgain, nil
 }
 
 // mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
 // follow one record. The record must be in memory as the API server has it.
-func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
-	if a.followed().record.Followed != old {
-		return retry, nil
+func (w *nodeWork) mayFollow(ctx context.Context, old string) (result, error) {
+	if w.findPredecessor().record.Followed != old {
+		return decideAgain, nil
 	}
-	known, _ := a.Records.Get(old)
-	live, err := a.Records.GetLive(ctx, old)
+	known, _ := w.Records.Get(old)
+	live, err := w.Records.GetFromAPI(ctx, old)
 	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
 	if err != nil && !lost {
-		return retry, err
+		return decideAgain, err
 	}
 	if lost || live.Version != known.Version {
-		a.requeueAfter(a.node.Name, followRetry)
+		w.requeueAfter(w.node.Name, followRetry)
 		return postponed, nil
 	}
 	return finished, nil
@@ -193,97 +193,97 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 // followRetry is how long to wait until the record of the machine's old Node shows that the Node is deleted.
 const followRetry = time.Second
 
-// followed returns what the machine of the Node had under another name.
-func (a *attempt) followed() predecessor {
-	records, err := a.Records.OfMachine(a.node.Machine)
+// findPredecessor returns what the machine of the Node had under another name.
+func (w *nodeWork) findPredecessor() predecessor {
+	records, err := w.Records.ListByMachine(w.node.Machine)
 	if err != nil {
-		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
+		w.Logger.Error("records of a machine cannot be found; nothing is followed", "node", w.node.Name, "error", err)
 		return predecessor{}
 	}
-	former := predecessorOf(a.node, a.Policy().Keeping(a.Now()).WithEarlier(records), a.observations.states, a.Cluster(), a.Now())
+	former := predecessorOf(w.node, w.Policy().Keeping(w.Now()).WithEarlier(records), w.observations.get, w.ClusterUID(), w.Now())
 	if former.pendingNode != "" {
-		a.queue.Add(former.pendingNode)
+		w.queue.Add(former.pendingNode)
 	}
 	return former
 }
 
-// vanished reports, where there is no record, whether there was one: the stamp says that the Node was restored from it, and no Event has said yet that it
+// lacksItsRecord reports, where there is no record, whether there was one: the stamp says that the Node was restored from it, and no Event has said yet that it
 // is gone.
-func (a *attempt) vanished() bool {
-	stamp, _ := a.node.Stamp(a.Guard.InForce())
-	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
+func (w *nodeWork) lacksItsRecord() bool {
+	stamp, _ := w.node.Stamp(w.Guard.InForce())
+	return w.presence == NodePresent && !w.lostReported && len(stamp.Given) > 0 && stamp.Followed == ""
 }
 
 // reportVanishedOnce reports the lack of the record once, although it may take several tries to write it.
-func (a *attempt) reportVanishedOnce() {
-	if a.notices.First(a.node.UID, RecordVanished) {
-		a.reportVanished(a.node)
+func (w *nodeWork) reportVanishedOnce() {
+	if w.notices.First(w.node.UID, RecordVanished) {
+		w.reportVanished(w.node)
 	}
 }
 
-// unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
+// goOnWithoutRecord goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
 // again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
-func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
-	a.reportNearlyFull(*next.Write, a.node)
-	if next.Step == Create && a.vanished() {
-		a.reportVanishedOnce()
+func (w *nodeWork) goOnWithoutRecord(ctx context.Context, next Action, err error) (result, error) {
+	w.reportNearlyFull(*next.Record, w.node)
+	if next.Step == StepCreateRecord && w.lacksItsRecord() {
+		w.reportVanishedOnce()
 	}
-	waits := a.event == Present && a.Policy().Gate().Present(a.node.Taints) && a.writeErr == nil && !a.ending.Load()
+	waits := w.presence == NodePresent && w.Policy().Gate().Present(w.node.Taints) && w.writeErr == nil && !w.shuttingDown.Load()
 	switch step := next.Step; {
-	case !waits || step != Create && step != Update && step != Adopt:
-		return retry, err
-	case !a.entryLive:
-		return a.readLive(ctx)
+	case !waits || step != StepCreateRecord && step != StepUpdateRecord && step != StepAdoptObject:
+		return decideAgain, err
+	case !w.entryFromAPI:
+		return w.readRecordFromAPI(ctx)
 	}
-	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
-	a.writeErr, a.entry.Record, a.hasRecord = err, *next.Write, true
-	return retry, nil
+	w.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", w.node.Name, "error", err)
+	w.writeErr, w.entry.Record, w.hasRecord = err, *next.Record, true
+	return decideAgain, nil
 }
 
-func (a *attempt) readLive(ctx context.Context) (result, error) {
-	a.entryLive = true
-	a.observations.unsettle(a.node.Name)
-	return retry, a.read(a.Records.GetLive(ctx, a.node.Name))
+func (w *nodeWork) readRecordFromAPI(ctx context.Context) (result, error) {
+	w.entryFromAPI = true
+	w.observations.keepInResync(w.node.Name)
+	return decideAgain, w.noteEntry(w.Records.GetFromAPI(ctx, w.node.Name))
 }
 
-// read notes the record, or that there is none, and reports that a client took it away.
-func (a *attempt) read(entry store.Entry, err error) error {
-	a.entry, a.hasRecord, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	lost := a.event == Present && a.observations.takeLost(a.node.Name) && a.leading.Load()
-	if a.hasRecord {
-		a.observations.noteRecord(a.node.Name, entry.Record)
-	} else if a.unreadable {
-		a.observations.noteUnreadable(a.node.Name)
+// noteEntry notes the record, or that there is none, and reports that a client took it away.
+func (w *nodeWork) noteEntry(entry store.Entry, err error) error {
+	w.entry, w.hasRecord, w.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
+	lost := w.presence == NodePresent && w.observations.takeRecordRemoved(w.node.Name) && w.leading.Load()
+	if w.hasRecord {
+		w.observations.noteRecord(w.node.Name, entry.Record)
+	} else if w.unreadable {
+		w.observations.noteUnreadable(w.node.Name)
 	}
 	if lost {
-		a.lost = true
-		a.reportVanished(a.node)
+		w.lostReported = true
+		w.reportVanished(w.node)
 	}
 	switch {
-	case a.unreadable:
-		a.reportUnreadable(a.node, entry.Version, err)
+	case w.unreadable:
+		w.reportUnreadable(w.node, entry.Version, err)
 		return nil
 	case errors.Is(err, store.ErrNotFound):
-		a.entry = store.Entry{}
+		w.entry = store.Entry{}
 		return nil
 	}
 	return err
 }
 
 // readNode reads the Node live. If it is deleted or another object has taken the name, the watch will bring that.
-func (a *attempt) readNode(ctx context.Context) (result, error) {
-	node, err := a.getNode(ctx, a.node.Name)
-	if err != nil || node == nil || node.UID != a.node.UID {
+func (w *nodeWork) readNode(ctx context.Context) (result, error) {
+	node, err := w.getNode(ctx, w.node.Name)
+	if err != nil || node == nil || node.UID != w.node.UID {
 		return finished, err
 	}
-	a.node = node
-	a.entryLive = false // the client that changed the Node may have written the record before
-	return retry, node.Fault
+	w.node = node
+	w.entryFromAPI = false // the client that changed the Node may have written the record before
+	return decideAgain, node.Fault
 }
 
 // getNode returns the Node of that name as it is now; nil where there is none.
 func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, error) {
-	c.observations.unsettle(name)
+	c.observations.keepInResync(name)
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case store.SaysGone(err):
@@ -291,11 +291,11 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 	case err != nil:
 		return nil, fmt.Errorf("get node %q: %w", name, err)
 	}
-	return c.fullNode(node), nil
+	return c.nodeWithManagedFields(node), nil
 }
 
-// fullNode returns a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
-func (c *Controller) fullNode(object *corev1.Node) *observe.Node {
+// nodeWithManagedFields returns a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
+func (c *Controller) nodeWithManagedFields(object *corev1.Node) *observe.Node {
 	node := observe.OfKeeping(object, c.Policy().Annotations())
 	node.ManagedFields = object.ManagedFields
 	return node

@@ -46,41 +46,41 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := plan.Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, Now: now}
+			inputs := plan.Inputs{Policy: loadPolicy(t, c.policy), GuardInForce: !c.unguarded, Now: now}
 			entry, n := store.Entry{Record: *c.record}, observe.SlimOf(observe.FromNode(c.node)).Node()
-			next := Decide(entry, true, n, Present, in)
+			next := Decide(entry, true, n, NodePresent, inputs)
 			if c.keeps {
-				if next.Write != nil {
-					entry.Record = *next.Write
-					next = Decide(entry, true, n, Present, in)
+				if next.Record != nil {
+					entry.Record = *next.Record
+					next = Decide(entry, true, n, NodePresent, inputs)
 				}
 				assert.Equal(t, c.record.Items(), entry.Record.Items())
-				assert.Empty(t, next.ByRules().Removed())
+				assert.Empty(t, next.RuleEdits().Removed())
 				return
 			}
-			require.NotNil(t, next.Write, "the record comes first")
-			assert.Empty(t, next.Write.Items(), "it forgets that an operator set the label")
-			entry.Record = *next.Write
-			next = Decide(entry, true, n, Present, in)
-			require.Nil(t, next.Write)
-			assert.Empty(t, next.Keys(), "no label is set or removed")
-			require.True(t, next.WriteLabelList)
+			require.NotNil(t, next.Record, "the record comes first")
+			assert.Empty(t, next.Record.Items(), "it forgets that an operator set the label")
+			entry.Record = *next.Record
+			next = Decide(entry, true, n, NodePresent, inputs)
+			require.Nil(t, next.Record)
+			assert.Empty(t, next.EditedItems(), "no label is set or removed")
+			require.True(t, next.WriteLabelsAnnotation)
 			body := patchOf(t, n, next.Plan)
 			assert.NotContains(t, body, "adopted")
 			assert.Contains(t, body, policy.LabelsAnnotation)
-			relisted := node("a", "12", n.Items, annotated(policy.LabelsAnnotation, *next.AnnotationsOn(n)[policy.LabelsAnnotation]))
+			relisted := node("a", "12", n.Items, annotated(policy.LabelsAnnotation, *next.AnnotationPatch(n)[policy.LabelsAnnotation]))
 			if stamp, ok := n.Stamp(true); ok {
 				stamped(stamp)(relisted)
 			}
-			assert.Equal(t, NoStep, Decide(entry, true, observe.FromNode(relisted), Present, in).Step, "that is all")
+			assert.Equal(t, NoStep, Decide(entry, true, observe.FromNode(relisted), NodePresent, inputs).Step, "that is all")
 
-			rest := Decide(entry, true, observe.FromNode(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").WithPredecessor(in.Policy), Guarded: !c.unguarded, Now: now})
-			if rest.Write != nil {
-				entry.Record = *rest.Write
-				rest = Decide(entry, true, observe.FromNode(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").WithPredecessor(in.Policy), Guarded: !c.unguarded, Now: now})
+			rest := Decide(entry, true, observe.FromNode(relisted), NodePresent, plan.Inputs{Policy: loadPolicy(t, "").WithPredecessor(inputs.Policy), GuardInForce: !c.unguarded, Now: now})
+			if rest.Record != nil {
+				entry.Record = *rest.Record
+				rest = Decide(entry, true, observe.FromNode(relisted), NodePresent, plan.Inputs{Policy: loadPolicy(t, "").WithPredecessor(inputs.Policy), GuardInForce: !c.unguarded, Now: now})
 			}
-			assert.Len(t, rest.ByRules().Removed(), 1, "it goes with its rule")
-			assert.Empty(t, rest.ByRules().Values())
+			assert.Len(t, rest.RuleEdits().Removed(), 1, "it goes with its rule")
+			assert.Empty(t, rest.RuleEdits().Values())
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 // Processes observe the states of a Node late, twice and in any order.
 func TestALateObservationDoesNotRestoreALabelThatWasHandedOver(t *testing.T) {
 	tier := labels{"tier": "gold"}
-	in := plan.Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
+	inputs := plan.Inputs{Policy: loadPolicy(t, tierRule), GuardInForce: true, Now: now}
 	states := []*observe.Node{
 		observe.FromNode(node("a", "8", tier)),
 		observe.FromNode(node("a", "10", tier, adopting("tier", tier))),
@@ -98,13 +98,13 @@ func TestALateObservationDoesNotRestoreALabelThatWasHandedOver(t *testing.T) {
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}, {1, 0, 1, 2, 0, 1}} {
 			r := *first
 			for _, i := range order {
-				r = states[i].Merge(r, states[i].Observation(r, in.Policy, in.Guarded), in.Policy, now)
+				r = states[i].Merge(r, states[i].Observation(r, inputs.Policy, inputs.GuardInForce), inputs.Policy, now)
 			}
 			assert.Empty(t, r.Items(), "order %v, record %v", order, first.Items())
 		}
 	}
 	changed := observe.FromNode(node("a", "11", labels{"tier": "iron"}, adopting("tier", tier)))
-	r := states[1].Merge(*remembered("a", 9, tier), states[1].Observation(record.Record{}, in.Policy, true), in.Policy, now)
-	r = changed.Merge(r, changed.Observation(r, in.Policy, true), in.Policy, now)
+	r := states[1].Merge(*remembered("a", 9, tier), states[1].Observation(record.Record{}, inputs.Policy, true), inputs.Policy, now)
+	r = changed.Merge(r, changed.Observation(r, inputs.Policy, true), inputs.Policy, now)
 	assert.Equal(t, labels{"tier": "iron"}, r.Items(), "what an operator sets later counts")
 }

@@ -24,7 +24,7 @@ func staleNodes(w *cluster, count int) {
 		r.Node = name
 		w.holds(r)
 		w.register(node("", "20", labels{"rack": "wrong"}, called(name), stamped(record.Stamp{Given: map[string]record.Given{"rack": {Value: "wrong", From: 5}}}), func(n *corev1.Node) {
-			n.CreationTimestamp = metav1.NewTime(w.clock.Add(-brake.FreshFor))
+			n.CreationTimestamp = metav1.NewTime(w.clock.Add(-brake.NewNodePeriod))
 		}))
 	}
 }
@@ -44,9 +44,9 @@ func (c *cluster) corrected(t *testing.T, total int) (right int) {
 // state writes a key of the ConfigMap in which replicas keep their state.
 func (r *replica) state(t *testing.T, key, value string) {
 	t.Helper()
-	state, err := r.configMaps.Get(t.Context(), store.AcceptedName)
+	state, err := r.notes.Get(t.Context(), store.AcceptedName)
 	require.NoError(t, err)
-	require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
+	require.NoError(t, r.notes.Set(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
 }
 
 func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T) {
@@ -54,8 +54,8 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	w := newCluster(t, "")
 	staleNodes(w, all)
 	r := w.leads()
-	assert.Equal(t, all/brake.ShareDivisor, w.corrected(t, all))
-	assert.Equal(t, all-all/brake.ShareDivisor, r.brake.HeldNodes(), "the others wait")
+	assert.Equal(t, all/brake.MaxCorrectedDivisor, w.corrected(t, all))
+	assert.Equal(t, all-all/brake.MaxCorrectedDivisor, r.brake.HeldNodes(), "the others wait")
 	out := 0
 	for _, reason := range r.reported() {
 		if reason == brake.ChangesHeld {
@@ -66,11 +66,11 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 
 	second := w.leader(func(o *Options) { o.Client = r.Client })
 	require.Empty(t, second.works(), "another process does not begin anew")
-	assert.Equal(t, all/brake.ShareDivisor, w.corrected(t, all))
+	assert.Equal(t, all/brake.MaxCorrectedDivisor, w.corrected(t, all))
 	w.passes(brake.Window + time.Minute)
 	second.enqueueAll()
 	second.reconciles()
-	assert.Equal(t, 2*all/brake.ShareDivisor, w.corrected(t, all), "the next hour")
+	assert.Equal(t, 2*all/brake.MaxCorrectedDivisor, w.corrected(t, all), "the next hour")
 
 	second.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
 	w.passes(2 * brake.RetryInterval)
@@ -87,7 +87,7 @@ func TestANodeThatHasJustRegisteredIsCorrectedAtOnce(t *testing.T) {
 	for i := range all {
 		n, err := w.get(fmt.Sprintf("stale-%d", i))
 		require.NoError(t, err)
-		n.CreationTimestamp = metav1.NewTime(w.clock.Add(-brake.FreshFor + time.Second))
+		n.CreationTimestamp = metav1.NewTime(w.clock.Add(-brake.NewNodePeriod + time.Second))
 		w.commit(n)
 	}
 	w.leads()
@@ -130,10 +130,10 @@ func TestAWorkerThatWaitedKeepsWhatOthersCountedMeanwhile(t *testing.T) {
 		times = times[len(times)-1:]
 		return now
 	}
-	allowed, err := r.brake.MayCorrect(t.Context(), "n1", w.now().Add(-brake.FreshFor))
+	allowed, err := r.brake.ReserveCorrection(t.Context(), "n1", w.now().Add(-brake.NewNodePeriod))
 	require.NoError(t, err)
 	assert.True(t, allowed)
-	state, err := r.configMaps.Get(t.Context(), store.AcceptedName)
+	state, err := r.notes.Get(t.Context(), store.AcceptedName)
 	require.NoError(t, err)
 	assert.Equal(t, 2, brake.CorrectedNodes(state.Data, later))
 }

@@ -58,26 +58,26 @@ func slimNode(name, uid, cpu string, labels map[string]string) *observe.Slim {
 func TestNodesAreCountedByLabelForAsLongAsTheyHaveIt(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newObservations(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, func() time.Time { return now })
-	s.labels.Govern([]governance.Key{{Key: "tier", Values: []string{"gpu"}}})
-	assert.Equal(t, map[string]seriesOf{"tier=gpu": {}}, counted(t, s.labels), "a listed value is there from the start")
+	s.labelCounts.SetKeys([]governance.Key{{Key: "tier", Values: []string{"gpu"}}})
+	assert.Equal(t, map[string]seriesOf{"tier=gpu": {}}, counted(t, s.labelCounts), "a listed value is there from the start")
 
 	s.observeLive(slimNode("a", "1", "4", map[string]string{"tier": "gpu", "rack": "1"}))
 	s.observeLive(slimNode("b", "1", "2500m", map[string]string{"tier": "gpu"}))
 	s.observeLive(slimNode("c", "1", "", map[string]string{"rack": "1"}))
 	now = now.Add(10 * time.Second)
 	s.observeLive(slimNode("a", "1", "4", map[string]string{"tier": "gpu", "rack": "1"})) // a heartbeat
-	assert.Equal(t, map[string]seriesOf{"tier=gpu": {2, 20, 65}}, counted(t, s.labels))
+	assert.Equal(t, map[string]seriesOf{"tier=gpu": {2, 20, 65}}, counted(t, s.labelCounts))
 
 	s.observeLive(slimNode("a", "1", "8", map[string]string{"tier": "gpu", "rack": "1"})) // no rule looks at its CPU
 	s.observeLive(slimNode("b", "1", "2500m", map[string]string{"tier": "new"}))
 	now = now.Add(10 * time.Second)
-	assert.Equal(t, map[string]seriesOf{"tier=gpu": {1, 30, 145}, "tier=new": {1, 10, 25}}, counted(t, s.labels))
+	assert.Equal(t, map[string]seriesOf{"tier=gpu": {1, 30, 145}, "tier=new": {1, 10, 25}}, counted(t, s.labelCounts))
 
 	s.observeDeleted(slimNode("a", "1", "9", map[string]string{"tier": "other-at-last"}))
 	s.observeLive(slimNode("b", "2", "1", map[string]string{"tier": "new"})) // deleted and registered again
 	now = now.Add(10 * time.Second)
-	assert.Equal(t, map[string]seriesOf{"tier=gpu": {0, 30, 145}, "tier=new": {1, 20, 35}}, counted(t, s.labels))
+	assert.Equal(t, map[string]seriesOf{"tier=gpu": {0, 30, 145}, "tier=new": {1, 20, 35}}, counted(t, s.labelCounts))
 
 	now = now.Add(-time.Hour)
-	assert.InDelta(t, 20, counted(t, s.labels)["tier=new"].seconds, 10, "a counter does not shrink with the clock")
+	assert.InDelta(t, 20, counted(t, s.labelCounts)["tier=new"].seconds, 10, "a counter does not shrink with the clock")
 }

@@ -119,7 +119,7 @@ func (c *cluster) replica(modify ...func(*Options)) *replica {
 	for _, n := range c.nodes {
 		r.receives(n)
 	}
-	for _, name := range c.Nodes() {
+	for _, name := range c.NodeNames() {
 		r.Enqueue(name)
 	}
 	return r
@@ -142,7 +142,7 @@ func (c *cluster) leads() *replica {
 
 // releases has the replica take rules for those in force.
 func (r *replica) releases(rules string) {
-	r.holds = func(p policy.Policy) bool { return p.RulesHash() != rules }
+	r.rulesHeld = func(p policy.Policy) bool { return p.RulesHash() != rules }
 }
 
 func (c *cluster) now() time.Time {
@@ -167,7 +167,7 @@ func (c *cluster) holds(r *record.Record) {
 // rewrites has another process write the record of n1.
 func (c *cluster) rewrites(change func(record.Record) record.Record) {
 	c.t.Helper()
-	entry, err := c.GetLive(c.t.Context(), "n1")
+	entry, err := c.GetFromAPI(c.t.Context(), "n1")
 	require.NoError(c.t, err)
 	_, err = c.Put(c.t.Context(), change(entry.Record), entry.Version)
 	require.NoError(c.t, err)
@@ -176,7 +176,7 @@ func (c *cluster) rewrites(change func(record.Record) record.Record) {
 // record returns what is stored for n1.
 func (c *cluster) record() record.Record {
 	c.t.Helper()
-	entry, err := c.GetLive(c.t.Context(), "n1")
+	entry, err := c.GetFromAPI(c.t.Context(), "n1")
 	require.NoError(c.t, err)
 	return entry.Record
 }
@@ -377,7 +377,7 @@ func (r *replica) meanwhile(write string, fn func()) {
 // looks is a tick of a replica that does not lead.
 func (r *replica) looks() {
 	r.cluster.t.Helper()
-	for _, name := range r.standby.Late(r.cluster.now()) {
+	for _, name := range r.standby.TakeOverdue(r.cluster.now()) {
 		r.Enqueue(name)
 	}
 	require.Empty(r.cluster.t, r.works())
@@ -431,8 +431,8 @@ func (r replicaRecords) Get(name string) (store.Entry, error) {
 	return r.seen(name, false, entry, err)
 }
 
-func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	entry, err := r.Memory.GetLive(ctx, name)
+func (r replicaRecords) GetFromAPI(ctx context.Context, name string) (store.Entry, error) {
+	entry, err := r.Memory.GetFromAPI(ctx, name)
 	return r.seen(name, true, entry, err)
 }
 
@@ -460,5 +460,5 @@ func (r replicaRecords) Put(ctx context.Context, next record.Record, version str
 // due returns the Nodes of which the replica notes that something is due. It counts as offered for them, so each call is an hour later.
 func (r *replica) due() []string {
 	r.dueAsked++
-	return r.standby.Late(r.Now().Add(time.Duration(r.dueAsked) * time.Hour))
+	return r.standby.TakeOverdue(r.Now().Add(time.Duration(r.dueAsked) * time.Hour))
 }

@@ -138,7 +138,7 @@ func notShown(keys ...string) func(*record.Record) {
 }
 
 func goneSince(t time.Time) func(*record.Record) {
-	return func(r *record.Record) { r.DeletedAt = recordTime(t) }
+	return func(r *record.Record) { r.DeletedAt = truncateToSecond(t) }
 }
 
 func ofMachine(systemUUID string) func(*record.Record) {

@@ -92,7 +92,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 }
 
 func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) {
-	unreadable := slimWith(func(*observe.Node) *observe.Slim { panic("cannot read") }, node("a", "20", labels{"k": "v"}), policy.Default().Annotations())
+	unreadable := stripNodeWith(func(*observe.Node) *observe.Slim { panic("cannot read") }, node("a", "20", labels{"k": "v"}), policy.Default().Annotations())
 	assert.Equal(t, "n1", unreadable.Name())
 	assert.Equal(t, types.UID("a"), unreadable.UID())
 	assert.Equal(t, "20", unreadable.GetObjectMeta().GetResourceVersion())
@@ -119,7 +119,7 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 	held := &silentInformer{}
 	exploding := func(string) { panic("queue") }
 	panicked := map[string]int{}
-	_, err := feed(held, newCluster(t, "").replica().observations, exploding, func(node string, err error) {
+	_, err := addNodeHandlers(held, newCluster(t, "").replica().observations, exploding, func(node string, err error) {
 		require.ErrorContains(t, err, "queue")
 		panicked[node]++
 	})

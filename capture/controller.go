@@ -33,19 +33,19 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Records is where capture keeps what it remembers; [store.ConfigMaps] in a cluster.
-type Records interface {
+// RecordStore is where capture keeps what it remembers; [store.ConfigMaps] in a cluster.
+type RecordStore interface {
 	Get(node string) (store.Entry, error)
-	GetLive(ctx context.Context, node string) (store.Entry, error)
-	// OfMachine is the records that [record.Predecessor] chooses from, from memory.
-	OfMachine(m record.Machine) ([]record.Record, error)
+	GetFromAPI(ctx context.Context, node string) (store.Entry, error)
+	// ListByMachine is the records that [record.Predecessor] chooses from, from memory.
+	ListByMachine(m record.Machine) ([]record.Record, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
-	// Nodes lists the names of all Nodes that there is a record of, from memory.
-	Nodes() []string
+	// NodeNames lists the names of all Nodes that there is a record of, from memory.
+	NodeNames() []string
 }
 
-// Object is the NodePolicy that the policy in force comes from; [nodepolicy.Source] in a cluster.
-type Object interface {
+// PolicySource is the NodePolicy that the policy in force comes from; [nodepolicy.Source] in a cluster.
+type PolicySource interface {
 	// UID is empty while there is no such object.
 	UID() types.UID
 	// Accepted is the manifest, as JSON, of the policy in force; nil: it does not come from the object.
@@ -54,34 +54,34 @@ type Object interface {
 	Err() error
 }
 
-// noObject is for a policy that comes from no object.
-type noObject struct{}
+// noPolicySource is for a policy that comes from no object.
+type noPolicySource struct{}
 
-func (noObject) UID() types.UID   { return "" }
-func (noObject) Accepted() []byte { return nil }
-func (noObject) Err() error       { return nil }
+func (noPolicySource) UID() types.UID   { return "" }
+func (noPolicySource) Accepted() []byte { return nil }
+func (noPolicySource) Err() error       { return nil }
 
 // Options are what a Controller works with. All fields are required but Object, Cluster, Resync, Now and Objects.
 type Options struct {
-	Client    kubernetes.Interface
-	Records   Records
-	Policy    func() policy.Policy // asked at each decision
-	Object    Object               // where the policy comes from
-	Events    eventrecord.EventRecorder
-	Guard     *guard.Guard
-	Cluster   func() string // UID of the namespace kube-system; empty while it is not known
-	Metrics   *Metrics
-	Logger    *slog.Logger
-	Namespace string        // of the records
-	Workers   int           // how many Nodes are worked on at once
-	Resync    time.Duration // how often every Node is looked at again; 0: never
-	Now       func() time.Time
+	Client       kubernetes.Interface
+	Records      RecordStore
+	Policy       func() policy.Policy // asked at each decision
+	PolicySource PolicySource         // where the policy comes from
+	Events       eventrecord.EventRecorder
+	Guard        *guard.Guard
+	ClusterUID   func() string // UID of the namespace kube-system; empty while it is not known
+	Metrics      *Metrics
+	Logger       *slog.Logger
+	Namespace    string        // of the records
+	Workers      int           // how many Nodes are worked on at once
+	Resync       time.Duration // how often every Node is looked at again; 0: never
+	Now          func() time.Time
 	// LabelPatches is how many Nodes a second are changed at most only for the labels that rules set; 0: 50.
-	LabelPatches int
+	LabelPatchesPerSecond int
 	// InventoryFiles is the folder of the files that the policy names below [inventory.Mounts].
 	InventoryFiles string
 	// Objects reads NodeFeature objects; nil: none are read.
-	Objects dynamic.Interface
+	Dynamic dynamic.Interface
 }
 
 // Controller reconciles each Node that was observed, and each Node whose record changed. While it does not lead, it leaves that to the
@@ -89,41 +89,41 @@ type Options struct {
 type Controller struct {
 	Options
 
-	informer     cache.SharedIndexInformer
-	synced       cache.ResourceEventHandlerRegistration
-	observations *observations
-	configMaps   store.Notes
-	fights       *pace.Fights
-	refusals     *pace.Refusals
-	notices      *pace.Notices
-	coalescer    *pace.Coalescer
-	standby      *pace.Standby
-	rollout      *rollout.Rollout
-	holds        func(policy.Policy) bool // whether the rules of a policy must only add labels
-	brake        *brake.Brake
-	devices      *published[classify.Drivers, observe.Devices]
-	features     *published[classify.Features, observe.Features]
-	inventories  *inventories.Sources
-	labelPace    *pace.LabelPace
-	compliance   *fleet.Compliance
-	queue        workqueue.TypedRateLimitingInterface[string]
-	nodes        keymutex.KeyMutex // a lock for each Node's name: the queue keeps two workers apart, but not a worker and a sweep
-	following    sync.Mutex        // held while the first record of a Node is written that takes over the record of another name
-	leading      atomic.Bool
-	ending       atomic.Bool // see [Controller.drain]
+	informer            cache.SharedIndexInformer
+	handlerRegistration cache.ResourceEventHandlerRegistration
+	observations        *observations
+	notes               store.Notes
+	fights              *pace.Fights
+	refusals            *pace.Refusals
+	notices             *pace.Notices
+	coalescer           *pace.Coalescer
+	standby             *pace.Standby
+	rollout             *rollout.Rollout
+	rulesHeld           func(policy.Policy) bool // whether the rules of a policy must only add labels
+	brake               *brake.Brake
+	devices             *publishedFacts[classify.Drivers, observe.Devices]
+	features            *publishedFacts[classify.Features, observe.Features]
+	inventories         *inventories.Sources
+	ruleChangeLimiter   *pace.RuleChangeLimiter
+	compliance          *fleet.Compliance
+	queue               workqueue.TypedRateLimitingInterface[string]
+	nodeLocks           keymutex.KeyMutex // a lock for each Node's name: the queue keeps two workers apart, but not a worker and a sweep
+	followMu            sync.Mutex        // held while the first record of a Node is written that takes over the record of another name
+	leading             atomic.Bool
+	shuttingDown        atomic.Bool // see [Controller.drain]
 }
 
 // How long a Node that could not be reconciled waits before the next try.
 const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 30 * time.Second
+	retryBaseDelay = 50 * time.Millisecond
+	retryMaxDelay  = 30 * time.Second
 )
 
 // LeaseName is the Lease that says which capture leads, in the release namespace.
 const LeaseName = "nodekeep-capture"
 
-// nodeLocks is how many locks the names of Nodes share. A Node waits for another one only if that happens to have the same.
-const nodeLocks = 1024
+// nodeLockCount is how many locks the names of Nodes share. A Node waits for another one only if that happens to have the same.
+const nodeLockCount = 1024
 
 // reconcileTimeout is how long one reconcile of a Node may take. A call that is never answered must not keep a worker for ever.
 const reconcileTimeout = 30 * time.Second
@@ -133,41 +133,41 @@ func New(options Options) (*Controller, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	if options.Cluster == nil {
-		options.Cluster = func() string { return "" }
+	if options.ClusterUID == nil {
+		options.ClusterUID = func() string { return "" }
 	}
 	c := newController(options, workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)))
-	c.observations.countBy(c.Policy().Governance().Settings().Keys)
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBaseDelay, retryMaxDelay)))
+	c.observations.setCountedKeys(c.Policy().Governance().Settings().Keys)
 	var err error
 	if c.informer, err = newNodeInformer(options.Client, func() policy.Annotations { return options.Policy().Annotations() }); err != nil {
 		return nil, err
 	}
-	c.synced, err = feed(c.informer, c.observations, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
+	c.handlerRegistration, err = addNodeHandlers(c.informer, c.observations, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
 	if err != nil {
 		return nil, err
 	}
-	options.Metrics.watch(c)
+	options.Metrics.registerController(c)
 	return c, nil
 }
 
 // newController returns a controller that observes nothing yet.
 func newController(options Options, queue workqueue.TypedRateLimitingInterface[string]) *Controller {
-	if options.Object == nil {
-		options.Object = noObject{}
+	if options.PolicySource == nil {
+		options.PolicySource = noPolicySource{}
 	}
 	c := &Controller{
-		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
-		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
-		fights:     pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
-		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
+		Options: options, queue: queue, nodeLocks: keymutex.NewHashed(nodeLockCount),
+		notes:  store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
+		fights: pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
+		devices: newPublishedFacts(deviceResource()), features: newPublishedFacts(featureResource()), ruleChangeLimiter: pace.NewRuleChangeLimiter(options.LabelPatchesPerSecond), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
 	c.inventories, c.rollout, c.brake = c.newInventories(), c.newRollout(), c.newBrake()
-	c.holds = c.rollout.Holds
-	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().Present(taints) }
-	c.observations = newObservations(gated, func(delay time.Duration) {
+	c.rulesHeld = c.rollout.Holds
+	hasGate := func(taints []corev1.Taint) bool { return c.Policy().Gate().Present(taints) }
+	c.observations = newObservations(hasGate, func(delay time.Duration) {
 		if c.leading.Load() { // of all processes only one measures, so that sums are right
-			c.Metrics.gated.Observe(delay.Seconds())
+			c.Metrics.gatedSeconds.Observe(delay.Seconds())
 		}
 	}, options.Now)
 	c.observations.sameFacts = func(a, b *observe.Slim) bool { return a.SameFacts(b, c.Policy().LabelRules()) }
@@ -175,24 +175,24 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 }
 
 // Enqueue has a Node looked at; every change of its record must lead here.
-func (c *Controller) Enqueue(node string) {
-	c.standby.RecordChanged(node, func() string {
-		entry, _ := c.Records.Get(node) // without a record, or with an unreadable one, the version says so, too
+func (c *Controller) Enqueue(name string) {
+	c.standby.RecordChanged(name, func() string {
+		entry, _ := c.Records.Get(name) // without a record, or with an unreadable one, the version says so, too
 		return entry.Version
 	}, c.Now())
-	c.queue.Add(node)
+	c.queue.Add(name)
 }
 
-// RecordLost notes that a client removed the record of a Node, or put an older one in its place. While the Node lives, nodekeep does neither.
+// NoteRecordRemoved notes that a client removed the record of a Node, or put an older one in its place. While the Node lives, nodekeep does neither.
 // [Controller.Enqueue] must be called after it.
-func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
+func (c *Controller) NoteRecordRemoved(name string) { c.observations.noteRecordRemoved(name) }
 
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
 	c.refusals.Clear()
 	c.notices.Clear()
 	c.fights.Clear()
-	c.observations.countBy(c.Policy().Governance().Settings().Keys)
+	c.observations.setCountedKeys(c.Policy().Governance().Settings().Keys)
 	c.rollout.Trigger()
 	signal(c.devices.newPolicy)
 	signal(c.features.newPolicy)
@@ -209,13 +209,13 @@ func signal(reader chan struct{}) {
 }
 
 func (c *Controller) enqueueAll() {
-	for _, name := range slices.Concat(c.observations.names(), c.Records.Nodes()) {
+	for _, name := range slices.Concat(c.observations.names(), c.Records.NodeNames()) {
 		c.queue.Add(name)
 	}
 }
 
 // Synced reports whether every Node that existed at the start has been seen.
-func (c *Controller) Synced() bool { return c.synced.HasSynced() }
+func (c *Controller) Synced() bool { return c.handlerRegistration.HasSynced() }
 
 // LiveNodes counts the Nodes that exist.
 func (c *Controller) LiveNodes() int {
@@ -226,13 +226,13 @@ func (c *Controller) LiveNodes() int {
 // Leading reports whether the controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
-// Knows reports whether a Node lives or waits to be reconciled, as far as the watch has shown.
-func (c *Controller) Knows(node string) bool { return c.observations.knows(node) }
+// Tracks reports whether a Node lives or waits to be reconciled, as far as the watch has shown.
+func (c *Controller) Tracks(name string) bool { return c.observations.tracks(name) }
 
-// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
-func (c *Controller) Exclusive(node string) (release func()) {
-	c.nodes.LockKey(node)
-	return func() { _ = c.nodes.UnlockKey(node) } // it has no error to return
+// LockNode waits until no worker works on a Node, and keeps it so until release is called.
+func (c *Controller) LockNode(name string) (release func()) {
+	c.nodeLocks.LockKey(name)
+	return func() { _ = c.nodeLocks.UnlockKey(name) } // it has no error to return
 }
 
 // Lead lets the controller act at once, from now on until the process ends.
@@ -241,12 +241,12 @@ func (c *Controller) Lead() {
 	c.rollout.Trigger()
 	c.inventories.Trigger()
 	c.enqueueAll()
-	if err := c.Object.Err(); err != nil {
+	if err := c.PolicySource.Err(); err != nil {
 		c.ReportPolicy(err) // there was no leader to say it, or it has ended since
 	}
 }
 
-// Run watches Nodes and works until ctx is done, and then for [endWithin] at most. It decides nothing before recordsSynced reports that the
+// Run watches Nodes and works until ctx is done, and then for [drainTimeout] at most. It decides nothing before recordsSynced reports that the
 // records are in memory.
 func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -262,7 +262,7 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	c.rollout.Check(ctx)
 	done.Go(func() { c.rollout.Run(ctx) })
 	done.Go(func() { c.devices.watchObjects(ctx, c) })
-	if c.Objects != nil {
+	if c.Dynamic != nil {
 		done.Go(func() { c.features.watchObjects(ctx, c) })
 	}
 	done.Go(func() { c.inventories.Run(ctx) })
@@ -271,13 +271,13 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 		round := uint32(0)
 		done.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.resync(round); round++ }, c.Resync) })
 	}
-	done.Go(func() { wait.UntilWithContext(ctx, c.queueLate, standbyInterval) })
+	done.Go(func() { wait.UntilWithContext(ctx, c.enqueueOverdue, standbyInterval) })
 	for range c.Workers {
 		done.Go(func() { c.work(working) })
 	}
 	<-ctx.Done()
-	c.ending.Store(true)
-	defer time.AfterFunc(endWithin, stop).Stop()
+	c.shuttingDown.Store(true)
+	defer time.AfterFunc(drainTimeout, stop).Stop()
 	c.drain(working)
 	return nil
 }
@@ -285,31 +285,31 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 // standbyInterval is how often a replica that does not lead looks for what is overdue.
 const standbyInterval = 250 * time.Millisecond
 
-// queueLate has what is overdue worked on.
-func (c *Controller) queueLate(context.Context) {
-	for _, node := range c.standby.Late(c.Now()) {
+// enqueueOverdue has what is overdue worked on.
+func (c *Controller) enqueueOverdue(context.Context) {
+	for _, node := range c.standby.TakeOverdue(c.Now()) {
 		c.queue.Add(node)
 	}
 }
 
 func (c *Controller) work(ctx context.Context) {
 	for {
-		node, shutdown := c.queue.Get()
+		key, shutdown := c.queue.Get()
 		switch {
 		case shutdown:
 			return
-		case c.ending.Load():
-			c.queue.Done(node)
+		case c.shuttingDown.Load():
+			c.queue.Done(key)
 			continue
 		}
-		if err := c.reconcileOne(ctx, node); err != nil && ctx.Err() == nil {
-			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)
+		if err := c.reconcileOne(ctx, key); err != nil && ctx.Err() == nil {
+			c.Logger.Warn("node is tried again", "node", key, "error", err, "try", c.queue.NumRequeues(key)+1)
 			c.Metrics.errors.WithLabelValues(failure).Inc()
-			c.queue.AddRateLimited(node)
+			c.queue.AddRateLimited(key)
 		} else {
-			c.queue.Forget(node)
+			c.queue.Forget(key)
 		}
-		c.queue.Done(node)
+		c.queue.Done(key)
 	}
 }
 
@@ -317,12 +317,12 @@ func (c *Controller) work(ctx context.Context) {
 func (c *Controller) reconcileOne(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	defer c.Exclusive(name)()
+	defer c.LockNode(name)()
 	c.observations.start(name)
-	var used inputs
+	var used resyncInputs
 	done := false
-	err := c.Contained("reconcile node", name, func() (err error) {
-		used = c.inputsOf(name) // before the work: what changes meanwhile counts as changed
+	err := c.CallRecovering("reconcile node", name, func() (err error) {
+		used = c.resyncInputsOf(name) // before the work: what changes meanwhile counts as changed
 		done, err = c.reconcile(ctx, name)
 		return err
 	})
@@ -330,9 +330,9 @@ func (c *Controller) reconcileOne(ctx context.Context, name string) error {
 	return err
 }
 
-// Contained does the work on one object. A panic in it is logged and counted, and is an error like any other. It ends neither the process
+// CallRecovering does the work on one object. A panic in it is logged and counted, and is an error like any other. It ends neither the process
 // nor the work on other objects.
-func (c *Controller) Contained(work, node string, fn func() error) error {
+func (c *Controller) CallRecovering(work, node string, fn func() error) error {
 	err := contain.Call(fn)
 	c.reportPanic(work, node, err)
 	return err

@@ -13,21 +13,21 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Event is how a Node was observed.
-type Event int
+// Presence is how a Node was observed.
+type Presence int
 
 // The events.
 const (
-	Present Event = iota // the Node exists, in this state
-	Deleted              // the Node object is deleted, and this was its last state
-	Absent               // there is no such Node, as far as the watch has shown
+	NodePresent Presence = iota // the Node exists, in this state
+	NodeDeleted                 // the Node object is deleted, and this was its last state
+	NodeAbsent                  // there is no such Node, as far as the watch has shown
 )
 
 // Action is the next action for one Node: a record to write, else a change of the Node, else nothing. The next action is decided
 // afterwards, with the API server's answer.
 type Action struct {
-	Step  Step
-	Write *record.Record // what to write; nil: nothing
+	Step   Step
+	Record *record.Record // what to write; nil: nothing
 	plan.Plan
 }
 
@@ -38,81 +38,81 @@ type Step string
 const (
 	NoStep Step = "nothing"
 
-	Create   Step = "create"    // the first record of a Node
-	Follow   Step = "follow"    // the first record of a Node whose machine had another name before
-	Update   Step = "update"    // the record of the Node changed
-	Adopt    Step = "adopt"     // a new Node object has all that the record says
-	MarkGone Step = "mark_gone" // the Node object is deleted
-	Isolate  Step = "isolate"   // another machine has the name: the record of the old one is set aside
-	Rename   Step = "rename"    // a migration has renamed a label of the record
-	Return   Step = "return"    // a machine has its name again, and gets the record that it had
-	Begin    Step = "begin"     // another machine has the name and begins with nothing: the record of the old one is set aside
-	Accept   Step = "accept"    // an operator has decided between two machines
-	Release  Step = "release"   // the policy has no quarantine any more
-	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
+	StepCreateRecord  Step = "create"    // the first record of a Node
+	StepFollowMachine Step = "follow"    // the first record of a Node whose machine had another name before
+	StepUpdateRecord  Step = "update"    // the record of the Node changed
+	StepAdoptObject   Step = "adopt"     // a new Node object has all that the record says
+	StepMarkDeleted   Step = "mark_gone" // the Node object is deleted
+	StepQuarantine    Step = "isolate"   // another machine has the name: the record of the old one is set aside
+	StepRenameLabel   Step = "rename"    // a migration has renamed a label of the record
+	StepReturnMachine Step = "return"    // a machine has its name again, and gets the record that it had
+	StepNewMachine    Step = "begin"     // another machine has the name and begins with nothing: the record of the old one is set aside
+	StepApplyDecision Step = "accept"    // an operator has decided between two machines
+	StepEndQuarantine Step = "release"   // the policy has no quarantine any more
+	StepResetVersions Step = "reset"     // the record is not of this cluster: its values stay, its versions go
 
-	Complete   Step = "complete"    // restore what is missing, correct what was restored from a stale record
-	ApplyRules Step = "apply_rules" // taints follow the labels
-	Lift       Step = "lift_gate"
-	HandOver   Step = "hand_over" // give restored labels and annotations their owners again
+	StepRestore       Step = "complete"    // restore what is missing, correct what was restored from a stale record
+	StepApplyRules    Step = "apply_rules" // taints follow the labels
+	StepLiftGate      Step = "lift_gate"
+	StepRestoreOwners Step = "hand_over" // give restored labels and annotations their owners again
 )
 
 // Decide returns the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
 // the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
-func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in plan.Circumstances) Action {
-	if opening, opens := openingOf(in.Policy, node, event); opens {
-		return opening
+func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence, inputs plan.Inputs) Action {
+	if lift, lifts := emergencyLift(inputs.Policy, node, presence); lifts {
+		return lift
 	}
-	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
-	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
+	prev, otherCluster := entry.Record.Rebase(inputs.ClusterUID, math.MaxUint64)
+	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, inputs); decided {
 		return accepted
 	}
-	prev, transition := node.Transition(prev, in.Policy, recordTime(in.Now))
-	if transition == policy.Begins && in.Predecessor != nil {
-		prev = in.Predecessor.Replace(prev)
+	prev, transition := node.Transition(prev, inputs.Policy, truncateToSecond(inputs.Now))
+	if transition == policy.Begins && inputs.Predecessor != nil {
+		prev = inputs.Predecessor.Replace(prev)
 	}
-	o := node.Observation(prev, in.Policy, in.Guarded)
-	if event == Deleted {
-		o.Final, o.DeletedAt = true, recordTime(in.Now)
+	o := node.Observation(prev, inputs.Policy, inputs.GuardInForce)
+	if presence == NodeDeleted {
+		o.Final, o.DeletedAt = true, truncateToSecond(inputs.Now)
 	}
 	// No record of the machine is left: what the webhook restored from it is kept as if the record still said so.
-	if (!found || transition == policy.Begins) && event == Present && !in.Ambiguous {
+	if (!found || transition == policy.Begins) && presence == NodePresent && !inputs.MachineAmbiguous {
 		o.Stamp.Followed = prev.Followed
 	}
-	next := node.Merge(prev, o, in.Policy, in.Now)
+	next := node.Merge(prev, o, inputs.Policy, inputs.Now)
 	if transition == policy.Isolates {
-		return Action{Step: Isolate, Write: &next}
+		return Action{Step: StepQuarantine, Record: &next}
 	}
 	if o.Stamp.Followed != "" && o.Stamp.Followed != prev.Followed {
 		next = record.Unfollow(next, o)
 	}
 	renamed := false
-	if event == Present && !in.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
-		next, renamed = node.Renamed(next, in.Policy, in.Guarded, in.Now)
+	if presence == NodePresent && !inputs.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
+		next, renamed = node.Renamed(next, inputs.Policy, inputs.GuardInForce, inputs.Now)
 	}
-	action := actionOf(plan.ForLive(prev, next, node, o, in))
-	current := event == Present && !next.Ahead(o) && !next.Isolated()
+	action := actionOf(plan.ForLive(prev, next, node, o, inputs))
+	current := presence == NodePresent && !next.Ahead(o) && !next.Isolated()
 	if current {
-		if len(action.NoRoom) == 0 { // else the labels without room would be dropped from the record
-			next.Derived = action.LastRuled(prev, node, in)
+		if len(action.LabelsWithoutRoom) == 0 { // else the labels without room would be dropped from the record
+			next.Derived = action.RuleLabelsToRecord(prev, node, inputs)
 		}
 		if found {
-			next = history.AppendRules(prev, next, action.ItemsOn(node), in.Now)
+			next = history.AppendRules(prev, next, action.ItemsAfter(node), inputs.Now)
 		}
 	}
-	if transition != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.Complete()) {
-		step := stepOf(prev, next, found, foreign)
+	if transition != policy.Stays || otherCluster || !found && (prev.Followed != "" || inputs.MachineAmbiguous) || record.Write(prev, next, o, action.RestoresNothing()) {
+		step := recordStep(prev, next, found, otherCluster)
 		switch {
 		case transition == policy.Returns:
-			step = Return
+			step = StepReturnMachine
 		case transition == policy.Begins && next.Followed == "":
-			step = Begin
+			step = StepNewMachine
 		case transition == policy.Begins:
-			step = Follow
-		case renamed && step == Update:
-			step = Rename
+			step = StepFollowMachine
+		case renamed && step == StepUpdateRecord:
+			step = StepRenameLabel
 		}
-		return Action{Step: step, Write: &next}
+		return Action{Step: step, Record: &next}
 	}
 	if !current || node.Deleting() {
 		return Action{Step: NoStep}
@@ -120,18 +120,18 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	return action
 }
 
-// openingOf returns what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
-func openingOf(p policy.Policy, node *observe.Node, event Event) (opening Action, opens bool) {
-	if !p.Suspended() || event != Present || node.Deleting() || !p.Gate().Present(node.Taints) {
+// emergencyLift returns what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
+func emergencyLift(pol policy.Policy, node *observe.Node, presence Presence) (lift Action, lifts bool) {
+	if !pol.Suspended() || presence != NodePresent || node.Deleting() || !pol.Gate().Present(node.Taints) {
 		return Action{}, false
 	}
-	return actionOf(plan.Plan{Edits: plan.Lift(p.Gate()), ByClient: true}), true
+	return actionOf(plan.Plan{Edits: plan.LiftGate(pol.Gate()), ByClient: true}), true
 }
 
 // accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
 // quarantine is one, too.
-func accept(r record.Record, side store.Side, live record.Object, in plan.Circumstances) (action Action, decided bool) {
-	released, ok := in.Policy.Releases(r, recordTime(in.Now))
+func accept(r record.Record, side store.Side, live record.Object, inputs plan.Inputs) (action Action, decided bool) {
+	released, ok := inputs.Policy.Releases(r, truncateToSecond(inputs.Now))
 	switch {
 	case r.Quarantined == nil:
 		return Action{}, false
@@ -140,68 +140,68 @@ func accept(r record.Record, side store.Side, live record.Object, in plan.Circum
 	case side == store.NewMachine:
 		r = record.AcceptNew(r)
 	case ok:
-		return Action{Step: Release, Write: &released}, true
+		return Action{Step: StepEndQuarantine, Record: &released}, true
 	default:
 		return Action{}, false
 	}
-	return Action{Step: Accept, Write: &r}, true
+	return Action{Step: StepApplyDecision, Record: &r}, true
 }
 
-func stepOf(prev, next record.Record, found, foreign bool) Step {
+func recordStep(prev, next record.Record, found, otherCluster bool) Step {
 	switch {
-	case foreign:
-		return Reset
+	case otherCluster:
+		return StepResetVersions
 	case !found && next.Followed != "":
-		return Follow
+		return StepFollowMachine
 	case !found:
-		return Create
+		return StepCreateRecord
 	case !next.DeletedAt.IsZero() && prev.DeletedAt.IsZero():
-		return MarkGone
+		return StepMarkDeleted
 	case prev.Newest().UID != next.Newest().UID:
-		return Adopt
+		return StepAdoptObject
 	default:
-		return Update
+		return StepUpdateRecord
 	}
 }
 
 // actionOf returns the action that makes a plan's change.
-func actionOf(p plan.Plan) Action { return Action{Step: stepFor(p), Plan: p} }
+func actionOf(p plan.Plan) Action { return Action{Step: planStep(p), Plan: p} }
 
-// stepFor names what a plan does.
-func stepFor(p plan.Plan) Step {
+// planStep names what a plan does.
+func planStep(p plan.Plan) Step {
 	switch {
-	case !p.Complete() || p.HasCause(plan.Registration):
-		return Complete
-	case p.LiftsGate() && (p.HasCause(plan.Derivation) || p.ChangesLabels()):
-		return Complete
+	case !p.RestoresNothing() || p.HasCause(plan.CauseRegistrationTaint):
+		return StepRestore
+	case p.LiftsGate() && (p.HasCause(plan.CauseDerivedTaint) || p.HasRuleEdits()):
+		return StepRestore
 	case p.LiftsGate():
-		return Lift
-	case p.ListsTaints() || p.ChangesLabels() || p.WriteLabelList:
-		return ApplyRules
+		return StepLiftGate
+	case p.WritesTaintsAnnotation() || p.HasRuleEdits() || p.WriteLabelsAnnotation:
+		return StepApplyRules
 	case len(p.Edits) > 0: // whatever their causes are
-		return Complete
-	case len(p.Owners) > 0:
-		return HandOver
+		return StepRestore
+	case len(p.RestoredOwners) > 0:
+		return StepRestoreOwners
 	default:
 		return NoStep
 	}
 }
 
 // DecideAbsent returns the next action where there is no such Node. Nothing else is known of its end.
-func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
-	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
+func DecideAbsent(entry store.Entry, found bool, inputs plan.Inputs) Action {
+	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, inputs); decided {
 		return accepted
 	}
-	gone, renamed := entry.Record, false
-	if found && !in.Policy.Held() {
-		gone, renamed = observe.RenamedAway(gone, in.Policy, in.Now)
+	next, renamed := entry.Record, false
+	if found && !inputs.Policy.Held() {
+		next, renamed = observe.RenamedAway(next, inputs.Policy, inputs.Now)
 	}
 	switch {
-	case found && gone.DeletedAt.IsZero():
-		gone.DeletedAt = recordTime(in.Now)
-		return Action{Step: MarkGone, Write: &gone}
+	case found && next.DeletedAt.IsZero():
+		next.DeletedAt = truncateToSecond(inputs.Now)
+		return Action{Step: StepMarkDeleted, Record: &next}
 	case renamed:
-		return Action{Step: Rename, Write: &gone}
+		return Action{Step: StepRenameLabel, Record: &next}
 	default:
 		return Action{Step: NoStep}
 	}
@@ -217,29 +217,29 @@ type predecessor struct {
 }
 
 // predecessorOf finds what the machine of a Node had under another name. It is pure: look is what was observed of a Node.
-func predecessorOf(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string, now time.Time) predecessor {
+func predecessorOf(node *observe.Node, records []record.Record, observed func(name string) (deleted []*observe.Node, live *observe.Node), clusterUID string, now time.Time) predecessor {
 	old, unique, candidates := record.Predecessor(node.Name, node.Machine, records)
 	if prev := old; unique {
 		candidates = []string{old.Node}
-		if old, _ = old.Rebase(cluster, math.MaxUint64); node.Version < old.Newest().Version {
+		if old, _ = old.Rebase(clusterUID, math.MaxUint64); node.Version < old.Newest().Version {
 			candidates = append(candidates, node.Name) // the two existed at once, so that these are two machines
 		}
 		for _, r := range records { // a live Node with this machine counts, unless its record is known to claim the machine only since later
-			_, live := look(r.Node)
+			_, live := observed(r.Node)
 			if r.Node != candidates[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(prev) {
 				candidates = append(candidates, r.Node)
 			}
 		}
 	}
 	if len(candidates) == 1 {
-		switch gone, live := look(candidates[0]); {
-		case unique && record.Superseded(old, records), unique && live == nil && len(gone) == 0:
+		switch deleted, live := observed(candidates[0]); {
+		case unique && record.Superseded(old, records), unique && live == nil && len(deleted) == 0:
 			return predecessor{record: observe.Follow(old, node.Name, node.Machine, now)}
 		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == candidates[0] && r.Isolated() }):
 			return predecessor{pendingNode: candidates[0]}
 		}
 	}
-	tainted, names := taintedBefore(node, records, look, cluster)
+	tainted, names := taintedBefore(node, records, observed, clusterUID)
 	if candidates = append(candidates, names...); len(candidates) == 0 {
 		return predecessor{}
 	}
@@ -249,19 +249,19 @@ func predecessorOf(node *observe.Node, records []record.Record, look func(name s
 
 // taintedBefore returns the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
 // is another machine.
-func taintedBefore(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string) (r record.Record, names []string) {
+func taintedBefore(node *observe.Node, records []record.Record, observed func(name string) (deleted []*observe.Node, live *observe.Node), clusterUID string) (r record.Record, names []string) {
 	var older []record.Record
 	for _, r := range records {
-		r, _ = r.Rebase(cluster, math.MaxUint64)
-		if _, live := look(r.Node); live == nil && r.Newest().Version <= node.Version {
+		r, _ = r.Rebase(clusterUID, math.MaxUint64)
+		if _, live := observed(r.Node); live == nil && r.Newest().Version <= node.Version {
 			older = append(older, r)
 		}
 	}
 	return record.Tainted(node.Name, node.Machine, older)
 }
 
-// recordTime returns a time as records have it: whole seconds, UTC.
-func recordTime(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
+// truncateToSecond returns a time as records have it: whole seconds, UTC.
+func truncateToSecond(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // soonest returns the shortest of waits; 0 is none.
 func soonest(waits ...time.Duration) (soonest time.Duration) {

@@ -26,7 +26,7 @@ type decision struct {
 	record    *record.Record // nil: there is none
 	accepted  store.Side
 	node      *corev1.Node
-	event     Event
+	event     Presence
 	unguarded bool // the guard policies are not in force
 	cluster   string
 	refused   []string
@@ -51,28 +51,28 @@ type outcome struct {
 
 func (d decision) decide(t *testing.T, instant time.Time) Action {
 	t.Helper()
-	in := plan.Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: instant, Refused: map[string]bool{}}
+	inputs := plan.Inputs{Policy: loadPolicy(t, d.policy), GuardInForce: !d.unguarded, ClusterUID: d.cluster, Now: instant, Refused: map[string]bool{}}
 	for _, key := range d.refused {
-		in.Refused[key] = true
+		inputs.Refused[key] = true
 	}
 	entry := store.Entry{Accepted: d.accepted}
 	if d.record != nil {
 		entry.Record = *d.record
 	}
-	return Decide(entry, d.record != nil, observe.FromNode(d.node), d.event, in)
+	return Decide(entry, d.record != nil, observe.FromNode(d.node), d.event, inputs)
 }
 
 func outcomeOf(a Action) outcome {
-	corrected := a.WithCause(plan.Correction)
-	derived := a.WithCause(plan.Derivation)
+	corrected := a.WithCause(plan.CauseCorrection)
+	derived := a.WithCause(plan.CauseDerivedTaint)
 	got := outcome{
-		step: a.Step, give: a.WithCause(plan.Record).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(),
-		put: policy.Shown(derived.Taints(false)), take: policy.Shown(derived.Taints(true)), register: policy.Shown(a.WithCause(plan.Registration).Taints(false)), taken: policy.Shown(a.Foreign),
+		step: a.Step, give: a.WithCause(plan.CauseRecord).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(),
+		put: policy.Shown(derived.Taints(false)), take: policy.Shown(derived.Taints(true)), register: policy.Shown(a.WithCause(plan.CauseRegistrationTaint).Taints(false)), taken: policy.Shown(a.TaintConflicts),
 	}
-	if a.Write != nil {
-		got.remembers, got.object, got.deleted = a.Write.Items(), a.Write.Newest().UID, !a.Write.DeletedAt.IsZero()
-		if a.Write.Quarantined != nil {
-			got.setAside = a.Write.Quarantined.Items()
+	if a.Record != nil {
+		got.remembers, got.object, got.deleted = a.Record.Items(), a.Record.Newest().UID, !a.Record.DeletedAt.IsZero()
+		if a.Record.Quarantined != nil {
+			got.setAside = a.Record.Quarantined.Items()
 		}
 	}
 	for _, items := range []*labels{&got.remembers, &got.give, &got.correct} {
@@ -90,7 +90,7 @@ func check(t *testing.T, decisions map[string]decision) {
 		t.Run(name, func(t *testing.T) {
 			got := d.decide(t, now)
 			assert.Equal(t, d.want, outcomeOf(got))
-			if got.Write == nil {
+			if got.Record == nil {
 				assertValid(t, d.node, got)
 			}
 		})
@@ -122,11 +122,11 @@ func TestANodeWithoutARecord(t *testing.T) {
 	check(t, map[string]decision{
 		"its labels and taints are recorded, less what other components own": {
 			node: node("a", "10", labels{"k": "v", "kubernetes.io/hostname": "n1", "maintenance:NoExecute": "disk", "node.kubernetes.io/not-ready:NoSchedule": "", "ToBeDeletedByClusterAutoscaler:NoSchedule": "1"}),
-			want: outcome{step: Create, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
+			want: outcome{step: StepCreateRecord, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
 		},
 		"behind the gate: recorded first, so that nothing is lost while the gate is lifted": {
 			node: node("a", "10", labels{"k": "v"}, gated),
-			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+			want: outcome{step: StepCreateRecord, remembers: labels{"k": "v"}, object: "a"},
 		},
 		"with nothing to record: no record is made": {
 			node: node("a", "10", labels{"kubernetes.io/hostname": "n1"}),
@@ -134,19 +134,19 @@ func TestANodeWithoutARecord(t *testing.T) {
 		},
 		"with nothing to record, behind the gate: the gate is lifted": {
 			node: node("a", "10", labels{"node.kubernetes.io/not-ready:NoSchedule": ""}, gated),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"with nothing to record, behind the gate, waits for its finalizers: nothing": {
 			node: node("a", "10", nil, gated, deleting),
 			want: outcome{step: NoStep},
 		},
 		"deleted: its labels are recorded all the same": {
-			node: node("a", "10", labels{"k": "v"}), event: Deleted,
-			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a", deleted: true},
+			node: node("a", "10", labels{"k": "v"}), event: NodeDeleted,
+			want: outcome{step: StepCreateRecord, remembers: labels{"k": "v"}, object: "a", deleted: true},
 		},
 		"deleted with nothing to record: a record says so, since no older observation may count any more": {
-			node: node("a", "10", nil), event: Deleted,
-			want: outcome{step: Create, object: "a", deleted: true},
+			node: node("a", "10", nil), event: NodeDeleted,
+			want: outcome{step: StepCreateRecord, object: "a", deleted: true},
 		},
 	})
 }
@@ -159,36 +159,36 @@ func TestTheSameNodeObject(t *testing.T) {
 		},
 		"the very state that was recorded, behind the gate: the gate is lifted": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "10", labels{"k": "v"}, gated),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"changed, added and removed labels: the Node is right": {
 			record: remembered("a", 10, labels{"changed": "1", "removed": "1", "same": "1"}),
 			node:   node("a", "11", labels{"changed": "2", "added": "1", "same": "1"}),
-			want:   outcome{step: Update, remembers: labels{"changed": "2", "added": "1", "same": "1"}, object: "a"},
+			want:   outcome{step: StepUpdateRecord, remembers: labels{"changed": "2", "added": "1", "same": "1"}, object: "a"},
 		},
 		"its record says that it is deleted, and it lives": {
 			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Update, remembers: labels{"k": "v"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"k": "v"}, object: "a"},
 		},
 		"behind the gate and waits for its finalizers: nothing": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, gated, deleting),
 			want: outcome{step: NoStep},
 		},
 		"deleted: the last state counts": {
-			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "12", labels{"k": "last"}), event: Deleted,
-			want: outcome{step: MarkGone, remembers: labels{"k": "last"}, object: "a", deleted: true},
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "12", labels{"k": "last"}), event: NodeDeleted,
+			want: outcome{step: StepMarkDeleted, remembers: labels{"k": "last"}, object: "a", deleted: true},
 		},
 		"deleted, and the last observed state is older than the record: only that it is deleted": {
-			record: remembered("a", 10, labels{"k": "new"}), node: node("a", "8", labels{"k": "old"}), event: Deleted,
-			want: outcome{step: MarkGone, remembers: labels{"k": "new"}, object: "a", deleted: true},
+			record: remembered("a", 10, labels{"k": "new"}), node: node("a", "8", labels{"k": "old"}), event: NodeDeleted,
+			want: outcome{step: StepMarkDeleted, remembers: labels{"k": "new"}, object: "a", deleted: true},
 		},
 		"deleted, received twice: nothing the second time": {
-			record: remembered("a", 12, labels{"k": "v"}, goneSince(earlier)), node: node("a", "12", labels{"k": "v"}), event: Deleted,
+			record: remembered("a", 12, labels{"k": "v"}, goneSince(earlier)), node: node("a", "12", labels{"k": "v"}), event: NodeDeleted,
 			want: outcome{step: NoStep},
 		},
 		"its machine becomes known": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, machine("m1")),
-			want: outcome{step: Update, remembers: labels{"k": "v"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"k": "v"}, object: "a"},
 		},
 	})
 }
@@ -197,56 +197,56 @@ func TestANewNodeObject(t *testing.T) {
 	check(t, map[string]decision{
 		"has all: its record is of this object from now on": {
 			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v"})),
-			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v"}, object: "b"},
 		},
 		"has all, behind the gate: recorded before the gate is lifted": {
 			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, gated, given(labels{"k": "v"})),
-			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v"}, object: "b"},
 		},
 		"registered without the webhook: it gets everything, and the gate is lifted in the same request": {
 			record: remembered("a", 10, labels{"k": "v", worker: "", "maintenance:NoExecute": "disk"}, goneSince(earlier)), node: node("b", "20", nil, gated),
-			want: outcome{step: Complete, give: labels{"k": "v", worker: "", "maintenance:NoExecute": "disk"}, lift: true},
+			want: outcome{step: StepRestore, give: labels{"k": "v", worker: "", "maintenance:NoExecute": "disk"}, lift: true},
 		},
 		"registered without the webhook and without a gate: it gets everything": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil),
-			want: outcome{step: Complete, give: labels{"k": "v"}},
+			want: outcome{step: StepRestore, give: labels{"k": "v"}},
 		},
 		"brought a label of its own: recorded first, then the others are restored": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", labels{"own": "x"}, gated),
-			want: outcome{step: Adopt, remembers: labels{"k": "v", "own": "x"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v", "own": "x"}, object: "b"},
 		},
 		"protected labels were deferred: they are restored, and the gate is lifted": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "20", labels{"k": "v"}, gated, given(labels{"k": "v"})),
-			want: outcome{step: Complete, give: labels{worker: ""}, lift: true},
+			want: outcome{step: StepRestore, give: labels{worker: ""}, lift: true},
 		},
 		"the policy never restores protected labels: they stay remembered, and the gate is lifted": {
 			policy: "labels: {protected: never}",
 			record: remembered("b", 20, labels{"k": "v", worker: ""}, notShown(worker)), node: node("b", "20", labels{"k": "v"}, gated),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"a protected label is said to have been there, without guard policies: a kubelet can write that, so it is restored": {
 			unguarded: true, record: remembered("a", 10, labels{worker: ""}), node: node("b", "21", nil, given(labels{worker: ""}), gated),
-			want: outcome{step: Complete, give: labels{worker: ""}, lift: true},
+			want: outcome{step: StepRestore, give: labels{worker: ""}, lift: true},
 		},
 		"a taint is said to have been there, without guard policies: a kubelet can write that, so it is restored": {
 			unguarded: true, record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("b", "21", nil, given(labels{"maintenance:NoExecute": "disk"})),
-			want: outcome{step: Complete, give: labels{"maintenance:NoExecute": "disk"}},
+			want: outcome{step: StepRestore, give: labels{"maintenance:NoExecute": "disk"}},
 		},
 		"an ordinary label is said to have been there, without guard policies: a kubelet may remove it anyway": {
 			unguarded: true, record: remembered("a", 10, labels{"k": "v"}), node: node("b", "21", nil, given(labels{"k": "v"})),
-			want: outcome{step: Adopt, object: "b"},
+			want: outcome{step: StepAdoptObject, object: "b"},
 		},
 		"an invalid label of the record is never restored": {
 			record: remembered("a", 10, labels{"bad key": "v", "k": "not valid!", "good": "v"}), node: node("b", "20", nil, gated),
-			want: outcome{step: Complete, give: labels{"good": "v"}, lift: true},
+			want: outcome{step: StepRestore, give: labels{"good": "v"}, lift: true},
 		},
 		"the API server refuses a label: the others are restored, and the gate stays": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "20", nil, gated), refused: []string{worker},
-			want: outcome{step: Complete, give: labels{"k": "v"}},
+			want: outcome{step: StepRestore, give: labels{"k": "v"}},
 		},
 		"all that is missing is refused: recorded as it is, nothing is forgotten": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "21", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
-			want: outcome{step: Adopt, remembers: labels{"k": "v", worker: ""}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v", worker: ""}, object: "b"},
 		},
 		"a label was refused, and the record is up to date: the gate stays": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
@@ -254,12 +254,12 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"a label was refused before a restart: it is tried again": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})),
-			want: outcome{step: Complete, give: labels{worker: ""}, lift: true},
+			want: outcome{step: StepRestore, give: labels{worker: ""}, lift: true},
 		},
 		"a label was refused, and the policy never restores it now: the gate is lifted": {
 			policy: "labels: {protected: never}",
 			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"a correction is refused: the gate stays, as for what is missing": {
 			record: remembered("a", 11, labels{"k": "new"}, later("b", 20)), node: node("b", "20", labels{"k": "old"}, gated, given(labels{"k": "old"})), refused: []string{"k"},
@@ -271,7 +271,7 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"restored from a stale record: corrected and removed before the gate is lifted": {
 			record: remembered("a", 11, labels{"k": "new"}, removed(11, "old")), node: node("b", "20", labels{"k": "stale", "old": "x"}, gated, given(labels{"k": "stale", "old": "x"})),
-			want: outcome{step: Complete, correct: labels{"k": "new"}, remove: []string{"old"}, lift: true},
+			want: outcome{step: StepRestore, correct: labels{"k": "new"}, remove: []string{"old"}, lift: true},
 		},
 		"a taint is said to come from a stale record, without guard policies: a kubelet can write that, so it stays": {
 			unguarded: true, record: remembered("a", 11, labels{"k": "v"}, later("b", 20), removed(11, "maintenance:NoExecute")),
@@ -280,7 +280,7 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"without room for annotations: restored all the same": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, withoutRoom, gated),
-			want: outcome{step: Complete, give: labels{"k": "v"}, lift: true},
+			want: outcome{step: StepRestore, give: labels{"k": "v"}, lift: true},
 		},
 		"waits for its finalizers and lacks labels: it is given nothing": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, gated, deleting),
@@ -288,19 +288,19 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"waits for its finalizers, and a client has edited it: recorded, nothing is given": {
 			record: remembered("a", 10, labels{"k": "v", "kept": "1"}), node: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, given(labels{"k": "v"}), owned("kubectl-label", "k")),
-			want: outcome{step: Adopt, remembers: labels{"k": "new", "kept": "1", "added": "1"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "new", "kept": "1", "added": "1"}, object: "b"},
 		},
 		"deleted before it was adopted, with all": {
-			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v"})), event: Deleted,
-			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b", deleted: true},
+			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v"})), event: NodeDeleted,
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v"}, object: "b", deleted: true},
 		},
 		"deleted before it got everything: nothing is lost, and what clients added counts": {
-			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", labels{"k": "v", "added": "1"}, given(labels{"k": "v"})), event: Deleted,
-			want: outcome{step: Adopt, remembers: labels{"k": "v", worker: "", "added": "1"}, object: "b", deleted: true},
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", labels{"k": "v", "added": "1"}, given(labels{"k": "v"})), event: NodeDeleted,
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v", worker: "", "added": "1"}, object: "b", deleted: true},
 		},
 		"deleted with labels from a stale record: the record is right": {
-			record: remembered("a", 11, labels{"k": "new"}, removed(11, "old"), goneSince(earlier)), node: node("b", "20", labels{"k": "stale", "old": "x"}, given(labels{"k": "stale", "old": "x"})), event: Deleted,
-			want: outcome{step: Adopt, remembers: labels{"k": "new"}, object: "b", deleted: true},
+			record: remembered("a", 11, labels{"k": "new"}, removed(11, "old"), goneSince(earlier)), node: node("b", "20", labels{"k": "stale", "old": "x"}, given(labels{"k": "stale", "old": "x"})), event: NodeDeleted,
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "new"}, object: "b", deleted: true},
 		},
 	})
 }
@@ -326,23 +326,23 @@ func TestThePolicyFiltersAndForgetsNothing(t *testing.T) {
 		},
 		"a new object lacks a label that it does not keep: not restored, remembered, and the gate is lifted next": {
 			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, gated),
-			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v"}, object: "b"},
 		},
 		"it keeps the label again, on the object on which the label is missing: restored": {
 			record: remembered("a", 10, labels{"k": "v"}, later("b", 20), notShown("k")), node: node("b", "21", nil),
-			want: outcome{step: Complete, give: labels{"k": "v"}},
+			want: outcome{step: StepRestore, give: labels{"k": "v"}},
 		},
 		"a label that it did not keep was removed: it is not restored": {
 			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}),
-			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"other": "1"}, object: "a"},
 		},
 		"a restored label that it did not keep was removed: it is not restored": {
 			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("b", "21", labels{"other": "1"}, given(labels{"k": "v", "other": "1"})),
-			want: outcome{step: Adopt, remembers: labels{"other": "1"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"other": "1"}, object: "b"},
 		},
 		"a label was removed while an ownership annotation claimed it: it is not restored": {
 			record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}, annotated("cluster.x-k8s.io/labels-from-machine", "k")),
-			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"other": "1"}, object: "a"},
 		},
 	})
 }
@@ -366,31 +366,31 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 	check(t, map[string]decision{
 		"the policy restores: the name counts": {
 			record: old(), node: node("b", "20", labels{"k": "v"}, machine("m2"), given(labels{"k": "v"})),
-			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"k": "v"}, object: "b"},
 		},
 		"an isolation label is not restored, and the gate is lifted next": {
 			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1")), node: node("b", "20", nil, machine("m2"), gated),
-			want: outcome{step: Adopt, remembers: tier, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: tier, object: "b"},
 		},
 		"an isolation label is not restored to a machine that is not known either": {
 			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1"), later("b", 20)), node: node("b", "20", nil, gated),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"and not when that machine registers a second time": {
 			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1"), later("b", 20), notShown("node-restriction.kubernetes.io/tier")), node: node("c", "30", nil, machine("m2")),
-			want: outcome{step: Adopt, remembers: tier, object: "c"},
+			want: outcome{step: StepAdoptObject, remembers: tier, object: "c"},
 		},
 		"the machine that had the isolation label registers again: it gets it": {
 			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1"), later("b", 20), notShown("node-restriction.kubernetes.io/tier")), node: node("c", "30", nil, machine("m1"), gated),
-			want: outcome{step: Complete, give: tier, lift: true},
+			want: outcome{step: StepRestore, give: tier, lift: true},
 		},
 		"the policy quarantines: what was recorded is set aside": {
 			policy: quarantine, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Isolate, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}},
+			want: outcome{step: StepQuarantine, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}},
 		},
 		"quarantined, and that machine was deleted at once": {
-			policy: quarantine, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2")), event: Deleted,
-			want: outcome{step: Isolate, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},
+			policy: quarantine, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2")), event: NodeDeleted,
+			want: outcome{step: StepQuarantine, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},
 		},
 		"quarantined: nothing is given, and the gate stays": {
 			policy: quarantine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
@@ -402,59 +402,59 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 		},
 		"quarantined: edits are recorded": {
 			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "y"}, machine("m2"), gated),
-			want: outcome{step: Update, remembers: labels{"own": "y"}, object: "b", setAside: labels{"k": "v"}},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"own": "y"}, object: "b", setAside: labels{"k": "v"}},
 		},
 		"quarantined, and the machine registers again: nothing is given, nothing is lost": {
 			policy: quarantine, record: quarantined(), node: node("c", "30", labels{"more": "1"}, machine("m2"), gated),
-			want: outcome{step: Adopt, remembers: labels{"own": "x", "more": "1"}, object: "c", setAside: labels{"k": "v"}},
+			want: outcome{step: StepAdoptObject, remembers: labels{"own": "x", "more": "1"}, object: "c", setAside: labels{"k": "v"}},
 		},
 		"quarantined, and the machine of the record is back: it gets it": {
 			policy: quarantine, record: quarantined(), node: node("c", "30", labels{}, machine("m1"), gated),
-			want: outcome{step: Return, remembers: labels{"k": "v"}, object: "c"},
+			want: outcome{step: StepReturnMachine, remembers: labels{"k": "v"}, object: "c"},
 		},
 		"quarantined, and the policy forgets now: the machine keeps its own": {
 			policy: forget, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Release, remembers: labels{"own": "x"}, object: "b"},
+			want: outcome{step: StepEndQuarantine, remembers: labels{"own": "x"}, object: "b"},
 		},
 		"the policy forgets: another machine begins with nothing": {
 			policy: forget, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Begin, remembers: labels{"own": "x"}, object: "b"},
+			want: outcome{step: StepNewMachine, remembers: labels{"own": "x"}, object: "b"},
 		},
 		"the policy forgets, and what a webhook that was behind gave is not recorded": {
 			policy: forget, record: old(), node: node("b", "20", labels{"k": "v", "own": "x"}, machine("m2"), given(labels{"k": "v"})),
-			want: outcome{step: Begin, remembers: labels{"own": "x"}, object: "b"},
+			want: outcome{step: StepNewMachine, remembers: labels{"own": "x"}, object: "b"},
 		},
 		"the policy forgets, and the machine before is back: it gets what it had": {
 			policy: forget, record: begun(), node: node("c", "30", labels{}, machine("m1"), gated),
-			want: outcome{step: Return, remembers: labels{"k": "v"}, object: "c"},
+			want: outcome{step: StepReturnMachine, remembers: labels{"k": "v"}, object: "c"},
 		},
 		"and not what it had longer ago than retention": {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("c", "30", labels{}, machine("m1"), gated),
-			want: outcome{step: Begin, object: "c"},
+			want: outcome{step: StepNewMachine, object: "c"},
 		},
 		"the policy forgets, and the last state of a machine that nothing is recorded of is received late": {
-			policy: forget, record: remembered("b", 20, labels{"own": "x"}, ofMachine("m2")), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: Deleted,
-			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b"},
+			policy: forget, record: remembered("b", 20, labels{"own": "x"}, ofMachine("m2")), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: NodeDeleted,
+			want: outcome{step: StepUpdateRecord, remembers: labels{"own": "x"}, object: "b"},
 		},
 		"what a machine had longer ago than retention is no reason to write": {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("b", "20", labels{"own": "x"}, machine("m2")),
 			want: outcome{step: NoStep},
 		},
 		"quarantined and deleted": {
-			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "x"}, machine("m2")), event: Deleted,
-			want: outcome{step: MarkGone, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},
+			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "x"}, machine("m2")), event: NodeDeleted,
+			want: outcome{step: StepMarkDeleted, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},
 		},
 		"the last state of the machine before is received late: it is set aside too": {
-			policy: quarantine, record: quarantined(func(r *record.Record) { r.Floor = 19 }), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: Deleted,
-			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "last"}},
+			policy: quarantine, record: quarantined(func(r *record.Record) { r.Floor = 19 }), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: NodeDeleted,
+			want: outcome{step: StepUpdateRecord, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "last"}},
 		},
 		"an operator accepts the new machine: the other side is forgotten": {
 			policy: quarantine, accepted: store.NewMachine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Accept, remembers: labels{"own": "x"}, object: "b"},
+			want: outcome{step: StepApplyDecision, remembers: labels{"own": "x"}, object: "b"},
 		},
 		"an operator accepts the old side: it is this machine's now": {
 			policy: quarantine, accepted: store.OldMachine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Accept, remembers: labels{"k": "v"}, object: "b"},
+			want: outcome{step: StepApplyDecision, remembers: labels{"k": "v"}, object: "b"},
 		},
 		"an operator accepts a side that does not exist: nothing": {
 			policy: quarantine, accepted: "both", record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
@@ -467,7 +467,7 @@ func TestARecordOfAnotherClusterKeepsItsValuesAndHidesNothing(t *testing.T) {
 	check(t, map[string]decision{
 		"its Node lacks everything: reset first": {
 			cluster: "here", record: remembered("elsewhere", 999_999, labels{"k": "v"}, ofCluster("there")), node: node("b", "20", nil, gated),
-			want: outcome{step: Reset, remembers: labels{"k": "v"}, object: "b"},
+			want: outcome{step: StepResetVersions, remembers: labels{"k": "v"}, object: "b"},
 		},
 		"the cluster is not known yet: nothing is reset": {
 			record: remembered("a", 10, labels{"k": "v"}, ofCluster("there")), node: node("a", "11", labels{"k": "v"}),
@@ -493,11 +493,11 @@ func TestTaintsFollowTheRules(t *testing.T) {
 	check(t, map[string]decision{
 		"a label that a rule selects: recorded first": {
 			policy: dedicated, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v", "dedicated": "ci"}),
-			want: outcome{step: Update, remembers: labels{"k": "v", "dedicated": "ci"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"k": "v", "dedicated": "ci"}, object: "a"},
 		},
 		"a label that a rule selects, recorded: the taint is added": {
 			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}),
-			want: outcome{step: ApplyRules, put: ci},
+			want: outcome{step: StepApplyRules, put: ci},
 		},
 		"the taint is there: nothing, and it is not recorded as a client's": {
 			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, derived(ci)),
@@ -505,27 +505,27 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"the label has another value, recorded: one taint replaces the other": {
 			policy: dedicated, record: remembered("a", 13, labels{"dedicated": "gpu"}), node: node("a", "13", labels{"dedicated": "gpu"}, derived(ci)),
-			want: outcome{step: ApplyRules, put: gpu, take: ci},
+			want: outcome{step: StepApplyRules, put: gpu, take: ci},
 		},
 		"the label was removed: the taint is removed": {
 			policy: dedicated, record: remembered("a", 13, labels{"k": "v"}), node: node("a", "13", labels{"k": "v"}, derived(ci)),
-			want: outcome{step: ApplyRules, take: ci},
+			want: outcome{step: StepApplyRules, take: ci},
 		},
 		"the rule was removed: its taint is removed": {
 			record: remembered("a", 13, labels{"dedicated": "ci"}), node: node("a", "13", labels{"dedicated": "ci"}, derived(ci)),
-			want: outcome{step: ApplyRules, take: ci},
+			want: outcome{step: StepApplyRules, take: ci},
 		},
 		"a client removed the taint: it is added again": {
 			policy: dedicated, record: remembered("a", 13, labels{"dedicated": "ci"}), node: node("a", "14", labels{"dedicated": "ci"}, annotated(policy.TaintsAnnotation, ci)),
-			want: outcome{step: ApplyRules, put: ci},
+			want: outcome{step: StepApplyRules, put: ci},
 		},
 		"a client removed the label and the taint: the annotation lists it no longer": {
 			policy: dedicated, record: remembered("a", 14, labels{"k": "v"}), node: node("a", "14", labels{"k": "v"}, annotated(policy.TaintsAnnotation, ci)),
-			want: outcome{step: ApplyRules},
+			want: outcome{step: StepApplyRules},
 		},
 		"a client's taint has the key and effect: reported, and recorded as the client's": {
 			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
-			want: outcome{step: Update, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}, object: "a"},
 		},
 		"it is recorded: only reported": {
 			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
@@ -537,27 +537,27 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"a client gave a derived taint another value: it is the client's": {
 			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci"}), node: node("a", "13", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule"), annotated(policy.TaintsAnnotation, ci)),
-			want: outcome{step: Update, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}, object: "a"},
 		},
 		"a Node with nothing to record follows rules without a record": {
 			policy: `taints: {rules: [{selector: "kubernetes.io/os=windows", taint: "os=windows:NoSchedule"}]}`, node: node("a", "10", labels{"kubernetes.io/os": "windows"}),
-			want: outcome{step: ApplyRules, put: "os=windows:NoSchedule"},
+			want: outcome{step: StepApplyRules, put: "os=windows:NoSchedule"},
 		},
 		"waits for its finalizers: the rules do nothing any more": {
 			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "10", labels{"dedicated": "ci"}, deleting),
 			want: outcome{step: NoStep},
 		},
 		"deleted: derived taints are not recorded": {
-			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}, derived(ci)), event: Deleted,
-			want: outcome{step: MarkGone, remembers: labels{"dedicated": "ci"}, object: "a", deleted: true},
+			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}, derived(ci)), event: NodeDeleted,
+			want: outcome{step: StepMarkDeleted, remembers: labels{"dedicated": "ci"}, object: "a", deleted: true},
 		},
 		"a new object with a taint that admission derived, whose label was removed since: the taint is removed": {
 			policy: dedicated, record: remembered("b", 20, labels{"k": "v"}, removed(20, "dedicated")), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v", "dedicated": "ci"}), derived(ci)),
-			want: outcome{step: ApplyRules, take: ci},
+			want: outcome{step: StepApplyRules, take: ci},
 		},
 		"a new object brought the taint itself: it is its own, and recorded": {
 			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("b", "20", labels{"dedicated": "ci"}, given(labels{"dedicated": "ci"}), tainted(ci)),
-			want: outcome{step: Adopt, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, object: "b"},
+			want: outcome{step: StepAdoptObject, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, object: "b"},
 		},
 		"the annotation lists a recorded taint of a client, without guard policies: a kubelet can write that, so it stays": {
 			unguarded: true, policy: dedicated, record: remembered("a", 10, labels{"dedicated:NoSchedule": "ci"}), node: node("a", "11", nil, derived(ci)),
@@ -565,20 +565,20 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"the annotation lists a taint that no rule makes, without guard policies: it is recorded, and stays": {
 			unguarded: true, policy: dedicated, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, derived("quarantine=x:NoExecute")),
-			want: outcome{step: Update, remembers: labels{"k": "v", "quarantine:NoExecute": "x"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"k": "v", "quarantine:NoExecute": "x"}, object: "a"},
 		},
 		"behind the gate: the rule's taint is added in the request that restores its label and lifts the gate": {
 			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("b", "20", nil, gated),
-			want: outcome{step: Complete, give: labels{"dedicated": "ci"}, put: ci, lift: true},
+			want: outcome{step: StepRestore, give: labels{"dedicated": "ci"}, put: ci, lift: true},
 		},
 		"behind the gate, the taint of a client from a stale record is removed: the rule's taint is added in the same request": {
 			policy: dedicated, record: remembered("b", 20, labels{"dedicated": "ci"}, removed(20, "dedicated:NoSchedule")),
 			node: node("b", "20", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule"), given(labels{"dedicated:NoSchedule": "mine"}), gated),
-			want: outcome{step: Complete, remove: []string{"dedicated:NoSchedule"}, put: ci, lift: true},
+			want: outcome{step: StepRestore, remove: []string{"dedicated:NoSchedule"}, put: ci, lift: true},
 		},
 		"a label restored from a stale record is removed, and the rule's taint with it": {
 			policy: dedicated, record: remembered("a", 10, labels{"k": "v"}, removed(10, "dedicated")), node: node("b", "20", labels{"k": "v", "dedicated": "ci"}, given(labels{"k": "v", "dedicated": "ci"}), derived(ci)),
-			want: outcome{step: Complete, remove: []string{"dedicated"}, take: ci},
+			want: outcome{step: StepRestore, remove: []string{"dedicated"}, take: ci},
 		},
 		"the API server refuses a label: the gate stays, and the rules hold all the same": {
 			policy: dedicated, record: remembered("b", 20, labels{"dedicated": "ci"}, func(r *record.Record) {
@@ -586,7 +586,7 @@ func TestTaintsFollowTheRules(t *testing.T) {
 				r.Seen = []record.Object{{UID: "a", Version: 6}, {UID: "b", Version: 20}}
 			}),
 			node: node("b", "20", labels{"dedicated": "ci"}, gated), refused: []string{"k"},
-			want: outcome{step: ApplyRules, put: ci},
+			want: outcome{step: StepApplyRules, put: ci},
 		},
 	})
 }
@@ -597,23 +597,23 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 	check(t, map[string]decision{
 		"behind the gate without the annotation, with nothing to restore: added in the request that lifts the gate": {
 			policy: register, node: node("a", "10", nil, gated),
-			want: outcome{step: Complete, register: unverified, lift: true},
+			want: outcome{step: StepRestore, register: unverified, lift: true},
 		},
 		"a profile that only reports adds none": {
 			policy: "verify: {profiles: [{name: a, mode: report, checks: [{name: api, api: {}}]}]}", node: node("a", "10", nil, gated),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"a restored label selects one: both": {
 			policy: register, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("b", "20", nil, gated),
-			want: outcome{step: Complete, give: labels{"gpu": "yes"}, register: unverified + ",gpu/unverified:NoExecute", lift: true},
+			want: outcome{step: StepRestore, give: labels{"gpu": "yes"}, register: unverified + ",gpu/unverified:NoExecute", lift: true},
 		},
 		"with the annotation: admission has added them, and the client that removed them had a reason": {
 			policy: register, node: node("a", "10", nil, gated, stamped(record.Stamp{})),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"an annotation that only a webhook can have written counts without guard policies": {
 			unguarded: true, policy: register, node: node("a", "10", nil, gated, stamped(record.Stamp{})),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"an annotation under another field manager does not count without guard policies": {
 			unguarded: true, policy: register, node: node("a", "10", nil, gated, stamped(record.Stamp{}), func(n *corev1.Node) {
@@ -621,7 +621,7 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 					Manager: observe.FieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + policy.StampAnnotation + `":{}}}}`),
 				}}
 			}),
-			want: outcome{step: Complete, register: unverified, lift: true},
+			want: outcome{step: StepRestore, register: unverified, lift: true},
 		},
 		"not gated: an old Node is left alone": {
 			policy: register, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
@@ -629,15 +629,15 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 		},
 		"they are not recorded": {
 			policy: register, node: node("a", "10", labels{"k": "v"}, tainted("example.com/unverified=false:NoSchedule")),
-			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+			want: outcome{step: StepCreateRecord, remembers: labels{"k": "v"}, object: "a"},
 		},
 		"the Node has a taint of that key and effect: its own counts": {
 			policy: register, node: node("a", "10", nil, gated, tainted("example.com/unverified=mine:NoSchedule")),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"without room for the annotation: added as the gate is lifted, so once all the same": {
 			policy: register, node: node("a", "10", nil, gated, withoutRoom),
-			want: outcome{step: Complete, register: unverified, lift: true},
+			want: outcome{step: StepRestore, register: unverified, lift: true},
 		},
 		"without room for the annotation, and the gate stays: not yet": {
 			policy: register, record: remembered("a", 10, labels{"k": "v"}, later("b", 20)), node: node("b", "20", nil, gated, withoutRoom), refused: []string{"k"},
@@ -652,19 +652,19 @@ func TestATaintOfVerificationIsAddedWithTheGateLiftedAndNeverAgain(t *testing.T)
 	check(t, map[string]decision{
 		"the webhook was down: in the request that lifts the gate": {
 			policy: profiles, node: node("a", "10", nil, gated),
-			want: outcome{step: Complete, register: byDefault, lift: true},
+			want: outcome{step: StepRestore, register: byDefault, lift: true},
 		},
 		"a label that capture restores selects the profile": {
 			policy: profiles, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("b", "20", nil, gated),
-			want: outcome{step: Complete, give: labels{"gpu": "yes"}, register: "example.com/new:NoExecute", lift: true},
+			want: outcome{step: StepRestore, give: labels{"gpu": "yes"}, register: "example.com/new:NoExecute", lift: true},
 		},
 		"the webhook has added it, and verification was faster than the gate": {
 			policy: profiles, node: node("a", "10", labels{"example.com/ok": "true"}, gated, stamped(record.Stamp{})),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 		"a verified Node whose labels select another profile now": {
 			policy: profiles, record: remembered("a", 10, labels{"gpu": "no"}), node: node("a", "11", labels{"gpu": "yes", "example.com/ok": "true"}, stamped(record.Stamp{})),
-			want: outcome{step: Update, remembers: labels{"gpu": "yes"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"gpu": "yes"}, object: "a"},
 		},
 		"a Node from before the profiles": {
 			policy: profiles, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
@@ -672,11 +672,11 @@ func TestATaintOfVerificationIsAddedWithTheGateLiftedAndNeverAgain(t *testing.T)
 		},
 		"neither label nor taint is recorded, whatever the effect": {
 			policy: profiles, node: node("a", "10", labels{"k": "v", "example.com/ok": "true", "nodekeep.dev/verified": "true"}, tainted(byDefault, "example.com/new:NoSchedule")),
-			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+			want: outcome{step: StepCreateRecord, remembers: labels{"k": "v"}, object: "a"},
 		},
 		"what was recorded before the policy named the keys is not restored": {
 			policy: profiles, record: remembered("a", 10, labels{"example.com/ok": "true", "example.com/new:NoExecute": ""}, later("b", 20)), node: node("b", "20", nil, gated, stamped(record.Stamp{})),
-			want: outcome{step: Lift, lift: true},
+			want: outcome{step: StepLiftGate, lift: true},
 		},
 	})
 }
@@ -688,13 +688,13 @@ func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 		accepted store.Side
 		want     outcome
 	}{
-		"its record says so from now on, and nothing else changes": {remembered("a", 10, labels{"k": "v"}), "", outcome{step: MarkGone, remembers: labels{"k": "v"}, object: "a", deleted: true}},
+		"its record says so from now on, and nothing else changes": {remembered("a", 10, labels{"k": "v"}), "", outcome{step: StepMarkDeleted, remembers: labels{"k": "v"}, object: "a", deleted: true}},
 		"its record says so":                      {remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), "", outcome{step: NoStep}},
-		"an operator accepts the old side":        {quarantined, store.OldMachine, outcome{step: Accept, remembers: labels{"k": "v"}, object: "b", deleted: true}},
+		"an operator accepts the old side":        {quarantined, store.OldMachine, outcome{step: StepApplyDecision, remembers: labels{"k": "v"}, object: "b", deleted: true}},
 		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: NoStep}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, plan.Circumstances{Now: now})))
+			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, plan.Inputs{Now: now})))
 		})
 	}
 }
@@ -703,11 +703,11 @@ func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletionOrACha
 	for name, d := range map[string]decision{
 		"first observed":                       {node: node("a", "5", labels{"a": "1"})},
 		"changed":                              {record: remembered("a", 5, labels{"a": "1"}), node: node("a", "6", labels{"a": "2"})},
-		"deleted":                              {record: remembered("a", 5, labels{"a": "1"}), node: node("a", "6", labels{"a": "2"}), event: Deleted},
-		"deleted, by a clock that was ahead":   {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(time.Hour))), node: node("a", "6", labels{"a": "1"}), event: Deleted},
+		"deleted":                              {record: remembered("a", 5, labels{"a": "1"}), node: node("a", "6", labels{"a": "2"}), event: NodeDeleted},
+		"deleted, by a clock that was ahead":   {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(time.Hour))), node: node("a", "6", labels{"a": "1"}), event: NodeDeleted},
 		"registered, after a clock was ahead":  {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(time.Hour))), node: node("b", "7", labels{"a": "1"})},
 		"registered without labels":            {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(-time.Hour))), node: node("b", "7", nil, gated)},
-		"another machine, and it was deleted":  {policy: "machine: {onMismatch: quarantine}", record: remembered("a", 5, labels{"a": "1"}, ofMachine("m1")), node: node("b", "7", nil, machine("m2")), event: Deleted},
+		"another machine, and it was deleted":  {policy: "machine: {onMismatch: quarantine}", record: remembered("a", 5, labels{"a": "1"}, ofMachine("m1")), node: node("b", "7", nil, machine("m2")), event: NodeDeleted},
 		"a record of another cluster is reset": {cluster: "here", record: remembered("a", 5, labels{"a": "1"}, ofCluster("there")), node: node("b", "7", nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -723,7 +723,7 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	added := metav1.Now().Rfc3339Copy()
 	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
 	n.Spec.Taints[1].TimeAdded = &added
-	body := patchOf(t, observe.FromNode(n), plan.Plan{Edits: slices.Concat(plan.Lift(gate), plan.SetTaints(plan.Derivation, true, taints("ours=1:NoSchedule")...), plan.Remove(plan.Correction, "stale:NoSchedule", "label"), plan.Set(plan.Correction, labels{"wrong:NoSchedule": "2", "other": "x"}), plan.Set(plan.Record, labels{"maintenance:NoExecute": "disk", "k": "v"}), plan.SetTaints(plan.Derivation, false, taints("ours=2:NoSchedule", "mine=2:NoExecute")...), plan.SetTaints(plan.Registration, false, taints("check:NoSchedule")...)), Derived: taints("ours=2:NoSchedule"), Stamp: record.Stamp{}.Merge(labels{"label": "x", "old": "1"}, record.Record{}, 0)})
+	body := patchOf(t, observe.FromNode(n), plan.Plan{Edits: slices.Concat(plan.LiftGate(gate), plan.TaintEdits(plan.CauseDerivedTaint, true, taints("ours=1:NoSchedule")...), plan.RemoveItems(plan.CauseCorrection, "stale:NoSchedule", "label"), plan.SetItems(plan.CauseCorrection, labels{"wrong:NoSchedule": "2", "other": "x"}), plan.SetItems(plan.CauseRecord, labels{"maintenance:NoExecute": "disk", "k": "v"}), plan.TaintEdits(plan.CauseDerivedTaint, false, taints("ours=2:NoSchedule", "mine=2:NoExecute")...), plan.TaintEdits(plan.CauseRegistrationTaint, false, taints("check:NoSchedule")...)), DerivedTaints: taints("ours=2:NoSchedule"), StampBefore: record.Stamp{}.Merge(labels{"label": "x", "old": "1"}, record.Record{}, 0)})
 	condition, err := json.Marshal(added)
 	require.NoError(t, err)
 	next := record.Stamp{Opened: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.Merge(labels{"old": "1"}, record.Record{}, 0).Merge(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
@@ -747,13 +747,13 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 		node   *corev1.Node
 		want   []string
 	}{
-		"the gate is lifted":                        {plan.Plan{Edits: plan.Lift(gate)}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
-		"a label is restored":                       {plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, node("a", "10", nil), []string{policy.StampAnnotation}},
-		"a label is removed":                        {plan.Plan{Edits: plan.Remove(plan.Correction, "k")}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
-		"registration taints are added":             {plan.Plan{Edits: plan.SetTaints(plan.Registration, false, taints("x:NoSchedule")...)}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
-		"a rule's taint is added":                   {plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("x:NoSchedule")...), Derived: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
-		"a rule's taint is removed":                 {plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints("x:NoSchedule")...)}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
-		"a label is restored, and there is no room": {plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, node("a", "10", nil, withoutRoom), nil},
+		"the gate is lifted":                        {plan.Plan{Edits: plan.LiftGate(gate)}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
+		"a label is restored":                       {plan.Plan{Edits: plan.SetItems(plan.CauseRecord, labels{"k": "v"})}, node("a", "10", nil), []string{policy.StampAnnotation}},
+		"a label is removed":                        {plan.Plan{Edits: plan.RemoveItems(plan.CauseCorrection, "k")}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
+		"registration taints are added":             {plan.Plan{Edits: plan.TaintEdits(plan.CauseRegistrationTaint, false, taints("x:NoSchedule")...)}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
+		"a rule's taint is added":                   {plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, false, taints("x:NoSchedule")...), DerivedTaints: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
+		"a rule's taint is removed":                 {plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, true, taints("x:NoSchedule")...)}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
+		"a label is restored, and there is no room": {plan.Plan{Edits: plan.SetItems(plan.CauseRecord, labels{"k": "v"})}, node("a", "10", nil, withoutRoom), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var patch nodePatch
@@ -771,11 +771,11 @@ func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testin
 	check(t, map[string]decision{
 		"a taint that was never recorded": {
 			unguarded: true, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "20", labels{"k": "v", "maintenance:NoExecute": "disk"}, claim("disk")),
-			want: outcome{step: Update, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
 		},
 		"a recorded taint, by a version that is newer than the record": {
 			unguarded: true, record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("a", "20", labels{"maintenance:NoExecute": "disk"}, claim("disk")),
-			want: outcome{step: Update, remembers: labels{"maintenance:NoExecute": "disk"}, object: "a"},
+			want: outcome{step: StepUpdateRecord, remembers: labels{"maintenance:NoExecute": "disk"}, object: "a"},
 		},
 	})
 }
@@ -789,22 +789,22 @@ func TestWhatAPatchSends(t *testing.T) {
 		metadata, spec string
 	}{
 		"the gate is lifted: every copy of it goes": {
-			change: plan.Plan{Edits: plan.Lift(gate), ByClient: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
+			change: plan.Plan{Edits: plan.LiftGate(gate), ByClient: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
 		},
-		"a cordon is restored: the field": {change: plan.Plan{Edits: plan.Set(plan.Record, labels{policy.Cordon: ""}), ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
+		"a cordon is restored: the field": {change: plan.Plan{Edits: plan.SetItems(plan.CauseRecord, labels{policy.Cordon: ""}), ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
 		"a cordon is restored, with a taint": {
-			change: plan.Plan{Edits: plan.Set(plan.Record, labels{policy.Cordon: "", "t:NoSchedule": ""}), ByClient: true}, node: node("a", "10", nil),
+			change: plan.Plan{Edits: plan.SetItems(plan.CauseRecord, labels{policy.Cordon: "", "t:NoSchedule": ""}), ByClient: true}, node: node("a", "10", nil),
 			spec: `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`,
 		},
 		"a cordon is removed, and the taint follows": {
-			change: plan.Plan{Edits: plan.Remove(plan.Correction, policy.Cordon), ByClient: true}, node: node("a", "10", nil, cordoned, follows), spec: `{"unschedulable":null}`,
+			change: plan.Plan{Edits: plan.RemoveItems(plan.CauseCorrection, policy.Cordon), ByClient: true}, node: node("a", "10", nil, cordoned, follows), spec: `{"unschedulable":null}`,
 		},
 		"another item is removed: the cordon stays": {
-			change: plan.Plan{Edits: plan.Remove(plan.Correction, "t:NoSchedule"), ByClient: true}, node: node("a", "10", nil, cordoned, tainted("t:NoSchedule")), spec: `{"taints":null}`,
+			change: plan.Plan{Edits: plan.RemoveItems(plan.CauseCorrection, "t:NoSchedule"), ByClient: true}, node: node("a", "10", nil, cordoned, tainted("t:NoSchedule")), spec: `{"taints":null}`,
 		},
 		// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
 		"an operator's command: the stamp does not list it": {
-			change:   plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"a": "1"}), plan.Set(plan.Correction, labels{"b": "2", "t:NoSchedule": "new"}), plan.Remove(plan.Correction, "c")), ByClient: true, Stamp: record.Stamp{}.Merge(labels{"c": "1"}, record.Record{}, 3)},
+			change:   plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRecord, labels{"a": "1"}), plan.SetItems(plan.CauseCorrection, labels{"b": "2", "t:NoSchedule": "new"}), plan.RemoveItems(plan.CauseCorrection, "c")), ByClient: true, StampBefore: record.Stamp{}.Merge(labels{"c": "1"}, record.Record{}, 3)},
 			node:     node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"}),
 			metadata: `,"labels":{"a":"1","b":"2","c":null}`, spec: `{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}`,
 		},

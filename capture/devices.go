@@ -9,18 +9,18 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deviceKind returns the kind of ResourceSlices, in which drivers publish the devices of Nodes.
-func deviceKind() kind[classify.Drivers, observe.Devices] {
-	return kind[classify.Drivers, observe.Devices]{
-		resource: "resourceslices of resource.k8s.io/v1",
-		uses:     classify.Rules.Drivers,
-		watch: func(c *Controller, _ classify.Drivers) cache.ListerWatcher {
+// deviceResource returns the kind of ResourceSlices, in which drivers publish the devices of Nodes.
+func deviceResource() factResource[classify.Drivers, observe.Devices] {
+	return factResource[classify.Drivers, observe.Devices]{
+		description: "resourceslices of resource.k8s.io/v1",
+		usageOf:     classify.Rules.Drivers,
+		listWatch: func(c *Controller, _ classify.Drivers) cache.ListerWatcher {
 			return store.ListWatch(c.Client, c.Client.ResourceV1().ResourceSlices(), "", nil)
 		},
 		object: &resourcev1.ResourceSlice{},
-		slim: func(object any, uses classify.Drivers) publication {
+		strip: func(object any, usage classify.Drivers) publication {
 			if slice, ok := object.(*resourcev1.ResourceSlice); ok {
-				return observe.SliceOf(slice, uses)
+				return observe.SliceOf(slice, usage)
 			}
 			return nil
 		},
@@ -37,7 +37,7 @@ func (c *Controller) reportDevices(err error) {
 		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
 	if event {
-		c.warnOfPolicy(FactsUnknown,
+		c.policyWarningEvent(FactsUnknown,
 			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
 			err)
 	}

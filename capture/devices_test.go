@@ -152,26 +152,26 @@ func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *test
 }
 
 func TestDevicesOfNewRulesAreNotThoseOfTheOldOnes(t *testing.T) {
-	d := newPublished(deviceKind())
+	pf := newPublishedFacts(deviceResource())
 	rtx, nic := loadPolicy(t, rtxRule), loadPolicy(t, nicRule)
 	unknown := observe.Devices{}
-	assert.True(t, d.known(loadPolicy(t, "")), "nothing is looked at")
-	assert.Equal(t, unknown, d.factsOf("n1", loadPolicy(t, "")))
-	d.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), rtx.LabelRules().Drivers())})
-	assert.Equal(t, unknown, d.factsOf("n1", rtx), "not all slices were read")
-	d.allRead(rtx.LabelRules().Drivers())
-	assert.NotEqual(t, unknown, d.factsOf("n1", rtx))
-	assert.Equal(t, observe.DevicesOf(nil), d.factsOf("n2", rtx), "a Node without devices")
-	assert.Equal(t, unknown, d.factsOf("n1", nic))
-	assert.False(t, d.known(nic))
-	d.forget()
-	assert.Equal(t, unknown, d.factsOf("n1", rtx))
+	assert.True(t, pf.known(loadPolicy(t, "")), "nothing is looked at")
+	assert.Equal(t, unknown, pf.factsOf("n1", loadPolicy(t, "")))
+	pf.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), rtx.LabelRules().Drivers())})
+	assert.Equal(t, unknown, pf.factsOf("n1", rtx), "not all slices were read")
+	pf.setRead(rtx.LabelRules().Drivers())
+	assert.NotEqual(t, unknown, pf.factsOf("n1", rtx))
+	assert.Equal(t, observe.DevicesOf(nil), pf.factsOf("n2", rtx), "a Node without devices")
+	assert.Equal(t, unknown, pf.factsOf("n1", nic))
+	assert.False(t, pf.known(nic))
+	pf.forget()
+	assert.Equal(t, unknown, pf.factsOf("n1", rtx))
 }
 
 func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	r := newCluster(t, rtxRule).leader()
-	r.devices.slim = func(any, classify.Drivers) publication { panic("cannot read") }
-	slim, ok := r.devices.slimmed(r.Controller, gpuSlice("s", "n1", "RTX"), nil).(*observe.Slice)
+	r.devices.strip = func(any, classify.Drivers) publication { panic("cannot read") }
+	slim, ok := r.devices.stripped(r.Controller, gpuSlice("s", "n1", "RTX"), nil).(*observe.Slice)
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, []string{"gpu.nvidia.com"}, observe.DevicesOf([]*observe.Slice{slim}).Join(classify.Facts{}).Incomplete)

@@ -103,16 +103,16 @@ func TestTheEndOfAnEmergencyOverwritesNoUnreadableRecord(t *testing.T) {
 func TestTheGateIsLiftedBeforeAllElseInAnEmergency(t *testing.T) {
 	prev := remembered("a", 10, labels{"k": "v"})
 	waits := node("b", "20", nil, gated)
-	in := plan.Circumstances{Policy: loadPolicy(t, "").Suspending(true), Guarded: true, Now: now}
-	action := Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), Present, in)
-	assert.Equal(t, Lift, action.Step)
-	assert.Nil(t, action.Write)
-	assert.Empty(t, action.WithCause(plan.Record).Values(), "labels come with the next change: the API server may refuse one")
+	inputs := plan.Inputs{Policy: loadPolicy(t, "").Suspending(true), GuardInForce: true, Now: now}
+	action := Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), NodePresent, inputs)
+	assert.Equal(t, StepLiftGate, action.Step)
+	assert.Nil(t, action.Record)
+	assert.Empty(t, action.WithCause(plan.CauseRecord).Values(), "labels come with the next change: the API server may refuse one")
 	assert.True(t, action.ByClient, "as an operator lifts it")
 	require.True(t, action.LiftsGate())
 
-	action = Decide(store.Entry{Record: *prev}, true, observe.FromNode(node("b", "21", nil)), Present, in)
-	assert.NotEqual(t, Lift, action.Step, "an open Node is recorded and restored as usual")
-	action = Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), Deleted, in)
-	assert.NotEqual(t, Lift, action.Step)
+	action = Decide(store.Entry{Record: *prev}, true, observe.FromNode(node("b", "21", nil)), NodePresent, inputs)
+	assert.NotEqual(t, StepLiftGate, action.Step, "an open Node is recorded and restored as usual")
+	action = Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), NodeDeleted, inputs)
+	assert.NotEqual(t, StepLiftGate, action.Step)
 }

@@ -11,8 +11,8 @@ import (
 
 // On SIGTERM the process first records what it has observed, above all the last states of deleted Nodes, which no later process sees.
 const (
-	endWithin = 5 * time.Second        // how long that may take
-	endRetry  = 250 * time.Millisecond // how often what has failed is tried again
+	drainTimeout       = 5 * time.Second        // how long that may take
+	drainRetryInterval = 250 * time.Millisecond // how often what has failed is tried again
 )
 
 // drain records what waits, until ctx is done. It writes records and changes no Node: another process does the rest.
@@ -23,7 +23,7 @@ func (c *Controller) drain(ctx context.Context) {
 	}
 	c.Logger.Info("recording what was observed before the end", "nodes", len(waiting))
 	left := waiting
-	_ = wait.PollUntilContextCancel(ctx, endRetry, true, func(ctx context.Context) (done bool, err error) { // an end of ctx is no error
+	_ = wait.PollUntilContextCancel(ctx, drainRetryInterval, true, func(ctx context.Context) (done bool, err error) { // an end of ctx is no error
 		left = c.recordAll(ctx, left)
 		return len(left) == 0, nil
 	})

@@ -15,7 +15,7 @@ import (
 
 // ends has a replica record what waits, as it does on SIGTERM.
 func (r *replica) ends(ctx context.Context) {
-	r.ending.Store(true)
+	r.shuttingDown.Store(true)
 	r.drain(ctx)
 }
 
@@ -84,7 +84,7 @@ func TestACaptureThatEndsFirstRecordsWhatItHasObserved(t *testing.T) {
 		w.label("edit", "yes")
 		w.delete()
 		r.refuses = errors.New("no API server")
-		ctx, cancel := context.WithTimeout(t.Context(), 2*endRetry)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*drainRetryInterval)
 		defer cancel()
 		r.ends(ctx)
 		assert.Equal(t, []string{"n1"}, r.observations.waiting())
@@ -105,10 +105,10 @@ func TestAnEditThatTheLastStateOfADeletedNodeShowsDoesNotWaitForTheLeader(t *tes
 
 	w.register(node("b", "200", labels{"k": "v", "edit": "yes"}))
 	require.Empty(t, standby.works())
-	w.passes(pace.Patience)
+	w.passes(pace.StandbyDelay)
 	standby.looks()
 	require.Contains(t, standby.wrote(), "put n1", "it takes over")
-	w.passes(pace.ActsFor)
+	w.passes(pace.ActingPeriod)
 	w.delete()
 	require.Empty(t, standby.works())
 	assert.Empty(t, standby.wrote(), "a deletion without an edit is the leader's to note")

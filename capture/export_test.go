@@ -38,7 +38,7 @@ func NewProcess(options Options, pause time.Duration, delayed func(node string, 
 	p.Controller = newController(options, p.queue)
 	p.fights, p.coalescer = pace.NewFights(pause), pace.NewCoalescer(pause)
 	var watch silentInformer
-	_, _ = feed(&watch, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
+	_, _ = addNodeHandlers(&watch, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
 	p.handler = watch.handler
 	return p
 }
@@ -79,7 +79,7 @@ func (p *Process) Resync() { p.enqueueAll() }
 
 // Pending returns the states of a name that the next reconcile works on.
 func (p *Process) Pending(name string) (pending []PendingState) {
-	gone, live := p.observations.states(name)
+	gone, live := p.observations.get(name)
 	for _, node := range gone {
 		pending = append(pending, PendingState{node.UID, node.ResourceVersion, true})
 	}
@@ -98,26 +98,26 @@ func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
 		p.queue.later[name] = true
 		return false
 	}
-	return p.ending.Load() || acts && !p.queue.waits
+	return p.shuttingDown.Load() || acts && !p.queue.waits
 }
 
 // End begins the end of the process, and returns the Nodes that it reconciles before.
 func (p *Process) End() (waiting []string) {
-	p.ending.Store(true)
+	p.shuttingDown.Store(true)
 	return p.observations.waiting()
 }
 
 // WronglySkipped says what is to be done for a Node that a resync would not queue; empty if there is no such thing.
 func (p *Process) WronglySkipped(name string) Step {
-	_, live := p.observations.states(name)
-	if live == nil || !p.observations.settledBy(name, p.inputsOf(name)) {
+	_, live := p.observations.get(name)
+	if live == nil || !p.observations.unchangedSinceIdle(name, p.resyncInputsOf(name)) {
 		return ""
 	}
-	a := &attempt{Controller: p.Controller, node: live, event: Present}
-	if err := a.read(p.Records.Get(name)); err != nil {
+	w := &nodeWork{Controller: p.Controller, node: live, presence: NodePresent}
+	if err := w.noteEntry(p.Records.Get(name)); err != nil {
 		panic(err)
 	}
-	if next := a.decide(); !a.idle(next) {
+	if next := w.decide(); !w.nothingToDo(next) {
 		return next.Step
 	}
 	return ""
@@ -136,7 +136,7 @@ func (p *Process) WrongCounts() string {
 		} else if p.Leads() {
 			return fmt.Sprintf("the record of %s is not current", name)
 		}
-		if p.observations.gated(states.live.Taints()) {
+		if p.observations.hasGate(states.live.Taints()) {
 			gated++
 		}
 	}

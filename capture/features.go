@@ -15,19 +15,19 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// featureKind returns the kind of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
-func featureKind() kind[classify.Features, observe.Features] {
-	return kind[classify.Features, observe.Features]{
-		resource: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",
-		optional: true,
-		uses:     classify.Rules.NodeFeatures,
-		watch: func(c *Controller, uses classify.Features) cache.ListerWatcher {
-			return store.ListWatch(c.Objects, nodeFeatures{c.Objects.Resource(observe.NodeFeatureResource()), uses}, observe.NodeFeatureLabel, nil)
+// featureResource returns the kind of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+func featureResource() factResource[classify.Features, observe.Features] {
+	return factResource[classify.Features, observe.Features]{
+		description: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",
+		optional:    true,
+		usageOf:     classify.Rules.NodeFeatures,
+		listWatch: func(c *Controller, usage classify.Features) cache.ListerWatcher {
+			return store.ListWatch(c.Dynamic, nodeFeatures{c.Dynamic.Resource(observe.NodeFeatureResource()), usage}, observe.NodeFeatureLabel, nil)
 		},
 		object: &unstructured.Unstructured{},
-		slim: func(object any, uses classify.Features) publication {
+		strip: func(object any, usage classify.Features) publication {
 			if feature, ok := object.(*unstructured.Unstructured); ok {
-				return observe.NodeFeatureOf(feature, uses)
+				return observe.NodeFeatureOf(feature, usage)
 			}
 			return nil
 		},
@@ -52,7 +52,7 @@ func (c *Controller) reportFeatures(err error) {
 		c.Logger.Warn("rules look at features, and the node feature objects cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
 	if event && !apierrors.IsNotFound(err) {
-		c.warnOfPolicy(FactsUnknown,
+		c.policyWarningEvent(FactsUnknown,
 			"Rules look at features, and the NodeFeature objects cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.features=true. (%v)",
 			err)
 	}
@@ -64,7 +64,7 @@ const nodeFeaturePage = 10
 // nodeFeatures is a client that lists in pages, which takes little memory. It is for API servers without streaming lists (WatchList).
 type nodeFeatures struct {
 	dynamic.ResourceInterface
-	uses classify.Features
+	usage classify.Features
 }
 
 // List reads page by page, and keeps only what rules use. A list without a version has pages.
@@ -78,7 +78,7 @@ func (n nodeFeatures) List(ctx context.Context, options metav1.ListOptions) (*un
 		}
 		for i := range page.Items {
 			// An object that panics stays as it is, and the informer reports it.
-			_ = contain.Call(func() error { observe.PruneNodeFeature(&page.Items[i], n.uses); return nil })
+			_ = contain.Call(func() error { observe.PruneNodeFeature(&page.Items[i], n.usage); return nil })
 		}
 		if options.Continue = page.GetContinue(); all == nil {
 			all = page

@@ -52,7 +52,7 @@ func newFeaturesCluster(t *testing.T, sections string, denied error) *featuresCl
 	w.leads(func(o *Options) {
 		objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{observe.NodeFeatureResource(): "NodeFeatureList"})
 		objects.PrependReactor("list", "nodefeatures", w.list)
-		o.Objects, w.features = objects, objects.Resource(observe.NodeFeatureResource()).Namespace("nfd")
+		o.Dynamic, w.features = objects, objects.Resource(observe.NodeFeatureResource()).Namespace("nfd")
 	})
 	w.runs(w.leader.features.watchObjects)
 	return w
@@ -153,7 +153,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			judge := w.leader.rollout
 			rules := func() string { return w.leader.Policy().RulesHash() }
 			data := func() labels {
-				state, err := w.leader.configMaps.Get(t.Context(), store.AcceptedName)
+				state, err := w.leader.notes.Get(t.Context(), store.AcceptedName)
 				require.NoError(t, err)
 				if state == nil {
 					return nil
@@ -163,13 +163,13 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			w.follows(replacing)
 			require.Eventually(t, func() bool {
 				judge.Check(t.Context())
-				return !w.leader.holds(w.leader.Policy())
+				return !w.leader.rulesHeld(w.leader.Policy())
 			}, 3*time.Minute, time.Millisecond, "rules do not wait for what is not installed")
 			assert.Equal(t, []string{rules(), rules()}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
 
 			if restarted {
 				judge = w.leader.newRollout()
-				w.leader.holds = judge.Holds
+				w.leader.rulesHeld = judge.Holds
 			}
 			for i := range 9 {
 				_, err := w.features.Create(t.Context(), avxOf(fmt.Sprintf("other-%d", i)), metav1.CreateOptions{})
@@ -185,18 +185,18 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 				n.Labels = labels{"tier": "slow"}
 				w.leader.observations.observeLive(observe.SlimOf(observe.FromNode(n)))
 			}
-			assert.True(t, w.leader.holds(w.leader.Policy()), "what they change is known only now")
+			assert.True(t, w.leader.rulesHeld(w.leader.Policy()), "what they change is known only now")
 			judge.Check(t.Context())
 			held, known := judge.HeldRules()
 			require.True(t, known)
-			assert.Equal(t, &rollout.HeldRules{Rules: rules(), Nodes: 9}, held)
+			assert.Equal(t, &rollout.HeldRules{Hash: rules(), Nodes: 9}, held)
 			assert.NotEqual(t, rules(), data()[store.RulesInForce], "the webhook and operators see that they wait")
 			judge.Check(t.Context())
-			assert.True(t, w.leader.holds(w.leader.Policy()))
+			assert.True(t, w.leader.rulesHeld(w.leader.Policy()))
 
-			require.NoError(t, w.leader.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
+			require.NoError(t, w.leader.notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
 			judge.Check(t.Context())
-			assert.False(t, w.leader.holds(w.leader.Policy()))
+			assert.False(t, w.leader.rulesHeld(w.leader.Policy()))
 			assert.Equal(t, []string{rules(), ""}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
 		})
 	}
@@ -204,8 +204,8 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 
 func TestANodeFeatureThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	r := newCluster(t, avxRule).leader()
-	r.features.slim = func(any, classify.Features) publication { panic("cannot read") }
-	slim, ok := r.features.slimmed(r.Controller, avxOf("n1"), nil).(*observe.NodeFeature)
+	r.features.strip = func(any, classify.Features) publication { panic("cannot read") }
+	slim, ok := r.features.stripped(r.Controller, avxOf("n1"), nil).(*observe.NodeFeature)
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, observe.Features{}, observe.FeaturesOf([]*observe.NodeFeature{slim}))

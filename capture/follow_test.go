@@ -170,7 +170,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 				c.node = node("a", "20", nil, gated, machine(machineA))
 			}
 			w.register(c.node)
-			r := w.leader(func(o *Options) { o.Cluster = func() string { return "here" } })
+			r := w.leader(func(o *Options) { o.ClusterUID = func() string { return "here" } })
 			for _, o := range c.rest {
 				w.register(o)
 			}
@@ -184,7 +184,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 				}
 			}
 			assert.Equal(t, c.writes, writes)
-			if entry, err := w.GetLive(t.Context(), "n1"); err == nil {
+			if entry, err := w.GetFromAPI(t.Context(), "n1"); err == nil {
 				assert.Equal(t, c.follows, entry.Record.Followed)
 				assert.Equal(t, c.waits != nil, entry.Record.Quarantined != nil)
 				if c.waits != nil {
@@ -317,6 +317,8 @@ func TestANodeThatNothingIsKnownOfFollowsNothingWhereTheIndexFails(t *testing.T)
 }
 
 // withoutIndex are records that cannot be looked up by machine.
-type withoutIndex struct{ Records }
+type withoutIndex struct{ RecordStore }
 
-func (withoutIndex) OfMachine(record.Machine) ([]record.Record, error) { return nil, assert.AnError }
+func (withoutIndex) ListByMachine(record.Machine) ([]record.Record, error) {
+	return nil, assert.AnError
+}

@@ -34,13 +34,13 @@ func by(owners record.Owners, keys ...string) func(*record.Record) {
 // nextOn returns the next action, with the Node as the API server has just returned it.
 func nextOn(t *testing.T, r *record.Record, n *corev1.Node, refused ...string) Action {
 	t.Helper()
-	in := plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now, Refused: map[string]bool{}}
+	inputs := plan.Inputs{Policy: loadPolicy(t, ""), GuardInForce: true, Now: now, Refused: map[string]bool{}}
 	for _, key := range refused {
-		in.Refused[key] = true
+		inputs.Refused[key] = true
 	}
 	whole := observe.FromNode(n)
 	whole.ManagedFields = n.ManagedFields
-	return Decide(store.Entry{Record: *r}, true, whole, Present, in)
+	return Decide(store.Entry{Record: *r}, true, whole, NodePresent, inputs)
 }
 
 // A value belongs to the manager of the PATCH that sets it. So owners follow in the next one.
@@ -59,29 +59,29 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 		lift    bool
 		owners  map[string]record.Owners
 	}{
-		"what is missing is set first, and the gate stays":    {known(worker), node("b", "22", nil, gated), nil, Complete, false, nil},
-		"unless nobody is known to own it":                    {known(), node("b", "22", nil, gated), nil, Complete, true, nil},
-		"then its owner has it again, and the gate is lifted": {known(worker), restored, nil, Lift, true, map[string]record.Owners{worker: argo}},
-		"or nobody": {known(), restored, nil, Lift, true, map[string]record.Owners{worker: ""}},
-		"if the API server refuses owners, the gate is lifted without them":     {known(worker), restored, []string{plan.ManagedFields}, Lift, true, nil},
-		"without a gate its owner has it all the same":                          {known(worker), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, HandOver, false, map[string]record.Owners{worker: argo}},
+		"what is missing is set first, and the gate stays":    {known(worker), node("b", "22", nil, gated), nil, StepRestore, false, nil},
+		"unless nobody is known to own it":                    {known(), node("b", "22", nil, gated), nil, StepRestore, true, nil},
+		"then its owner has it again, and the gate is lifted": {known(worker), restored, nil, StepLiftGate, true, map[string]record.Owners{worker: argo}},
+		"or nobody": {known(), restored, nil, StepLiftGate, true, map[string]record.Owners{worker: ""}},
+		"if the API server refuses owners, the gate is lifted without them":     {known(worker), restored, []string{plan.ManagedFieldsItem}, StepLiftGate, true, nil},
+		"without a gate its owner has it all the same":                          {known(worker), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, StepRestoreOwners, false, map[string]record.Owners{worker: argo}},
 		"and nobody is worth no PATCH":                                          {known(), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, NoStep, false, nil},
 		"what its owner has already":                                            {known(worker), node("b", "21", labels{worker: ""}, given, applied("argocd-controller", worker)), nil, NoStep, false, nil},
-		"a value that is not the record's is nobody's to hand over":             {known(worker), node("b", "21", labels{worker: "x"}, owned("nodekeep", worker), gated), nil, Update, false, nil},
-		"managedFields that cannot be read are left as they are, without delay": {known(worker), node("b", "21", labels{worker: ""}, gated, given, owned("nodekeep", worker), unreadable), nil, Lift, true, nil},
+		"a value that is not the record's is nobody's to hand over":             {known(worker), node("b", "21", labels{worker: "x"}, owned("nodekeep", worker), gated), nil, StepUpdateRecord, false, nil},
+		"managedFields that cannot be read are left as they are, without delay": {known(worker), node("b", "21", labels{worker: ""}, gated, given, owned("nodekeep", worker), unreadable), nil, StepLiftGate, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := nextOn(t, tt.record, tt.node, tt.refused...)
 			assert.Equal(t, tt.step, next.Step)
-			assert.Equal(t, tt.lift, next.LiftsGate() && next.Write == nil)
-			if next.Write == nil {
-				assert.Equal(t, tt.owners, next.Owners)
+			assert.Equal(t, tt.lift, next.LiftsGate() && next.Record == nil)
+			if next.Record == nil {
+				assert.Equal(t, tt.owners, next.RestoredOwners)
 				assert.Equal(t, tt.owners != nil, next.ManagedFields != nil)
 			}
 		})
 	}
-	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.FromNode(restored)).Node(), Present, plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now})
-	assert.NotEmpty(t, fromMemory.Owners)
+	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.FromNode(restored)).Node(), NodePresent, plan.Inputs{Policy: loadPolicy(t, ""), GuardInForce: true, Now: now})
+	assert.NotEmpty(t, fromMemory.RestoredOwners)
 	assert.Nil(t, fromMemory.ManagedFields, "memory does not hold them: the Node is read first")
 }
 

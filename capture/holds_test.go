@@ -33,7 +33,7 @@ func TestAStandbyActsOnWhatWasDueForAWhileWithoutALeader(t *testing.T) {
 	}{
 		"a first record": {
 			func(w *cluster) { w.register(node("a", "10", labels{"k": "v"})) },
-			func(w *cluster) bool { return len(w.Nodes()) == 1 },
+			func(w *cluster) bool { return len(w.NodeNames()) == 1 },
 		},
 		"a Node that waits behind the gate": {
 			func(w *cluster) {
@@ -48,7 +48,7 @@ func TestAStandbyActsOnWhatWasDueForAWhileWithoutALeader(t *testing.T) {
 				w.register(node("a", "10", labels{"k": "v"}))
 				w.delete()
 			},
-			func(w *cluster) bool { return len(w.Nodes()) == 1 && !w.record().DeletedAt.IsZero() },
+			func(w *cluster) bool { return len(w.NodeNames()) == 1 && !w.record().DeletedAt.IsZero() },
 		},
 		"a record whose Node does not exist": {
 			func(w *cluster) { w.holds(remembered("a", 10, labels{"k": "v"})) },
@@ -67,11 +67,11 @@ func TestAStandbyActsOnWhatWasDueForAWhileWithoutALeader(t *testing.T) {
 			w := newCluster(t, "")
 			r := w.replica()
 			c.arrange(w)
-			for _, name := range w.Nodes() {
+			for _, name := range w.NodeNames() {
 				r.Enqueue(name)
 			}
 			require.Empty(t, r.works())
-			w.passes(pace.Patience - time.Nanosecond)
+			w.passes(pace.StandbyDelay - time.Nanosecond)
 			r.looks()
 			assert.Empty(t, r.wrote(), "the leader has time to act")
 			w.passes(time.Nanosecond)
@@ -103,7 +103,7 @@ func TestAStandbyWritesNothingWhileTheLeaderIsBusy(t *testing.T) {
 		require.Empty(t, standby.works())
 		standby.looks()
 	}
-	assert.Len(t, w.Nodes(), nodes)
+	assert.Len(t, w.NodeNames(), nodes)
 	assert.Empty(t, standby.wrote())
 	assert.Empty(t, standby.due())
 }
@@ -131,11 +131,11 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 	require.Empty(t, standby.wrote())
 	leader.deaf = true // it is killed
 
-	w.passes(pace.Patience - time.Nanosecond)
+	w.passes(pace.StandbyDelay - time.Nanosecond)
 	standby.looks()
 	assert.Empty(t, standby.wrote())
 	w.passes(time.Nanosecond)
-	late := standby.standby.Late(w.now())
+	late := standby.standby.TakeOverdue(w.now())
 	assert.Len(t, late, nodes-10)
 	for _, name := range late {
 		standby.Enqueue(name)
@@ -149,10 +149,10 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 	}
 	require.Empty(t, standby.works())
 	assert.Empty(t, standby.wrote(), "another replica makes progress")
-	assert.Less(t, len(w.Nodes()), nodes)
-	w.passes(pace.Patience)
+	assert.Less(t, len(w.NodeNames()), nodes)
+	w.passes(pace.StandbyDelay)
 	standby.looks()
-	assert.Len(t, w.Nodes(), nodes, "and when that one stops, too, the rest is done")
+	assert.Len(t, w.NodeNames(), nodes, "and when that one stops, too, the rest is done")
 }
 
 // A label that flaps, or a Node that comes and goes, must not keep a standby waiting for a leader that has ended.
@@ -165,10 +165,10 @@ func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
 		require.Empty(t, standby.works())
 		w.label("k", "v")
 		w.edit(func(n *corev1.Node) { n.ManagedFields = nil })
-		w.passes(pace.Patience / 30)
+		w.passes(pace.StandbyDelay / 30)
 		standby.looks()
 	}
-	assert.Contains(t, w.Nodes(), "n7")
+	assert.Contains(t, w.NodeNames(), "n7")
 }
 
 func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
@@ -177,24 +177,24 @@ func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
 		standby = w.replica()
 		w.register(numbered(1))
 		require.Empty(t, standby.works())
-		w.passes(pace.Patience)
+		w.passes(pace.StandbyDelay)
 		standby.looks()
-		require.Len(t, w.Nodes(), 1)
+		require.Len(t, w.NodeNames(), 1)
 		return w, standby
 	}
 	t.Run("what is due next", func(t *testing.T) {
 		w, standby := takenOver()
-		w.passes(pace.ActsFor - 1)
+		w.passes(pace.ActingPeriod - 1)
 		w.register(numbered(2))
 		require.Empty(t, standby.works())
-		assert.Len(t, w.Nodes(), 2)
+		assert.Len(t, w.NodeNames(), 2)
 		w.passes(1)
 		w.register(numbered(3))
 		require.Empty(t, standby.works())
-		assert.Len(t, w.Nodes(), 2, "a leader has had the time to come")
-		w.passes(pace.Patience)
+		assert.Len(t, w.NodeNames(), 2, "a leader has had the time to come")
+		w.passes(pace.StandbyDelay)
 		standby.looks()
-		assert.Len(t, w.Nodes(), 3)
+		assert.Len(t, w.NodeNames(), 3)
 	})
 	t.Run("unless another replica writes a record first", func(t *testing.T) {
 		w, standby := takenOver()
@@ -214,7 +214,7 @@ func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	r.deaf = true
 	w.register(node("a", "10", labels{"k": "v"})) // its watch has not brought the Node
 	require.Empty(t, r.works())
-	w.passes(pace.Patience)
+	w.passes(pace.StandbyDelay)
 	for range 1000 {
 		r.looks()
 		w.passes(time.Millisecond)
@@ -224,7 +224,7 @@ func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	assert.Empty(t, r.due())
 
 	r.deaf = false
-	w.passes(pace.ActsFor)
+	w.passes(pace.ActingPeriod)
 	w.label("k", "w")
 	require.Empty(t, r.works())
 	assert.NotEmpty(t, r.due())
@@ -252,14 +252,14 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 	w.untaint("dedicated")
 	require.Empty(t, standby.works())
 	for range 2 { // it takes over, and leads later
-		object := types.UID("a")
-		wait, _ := standby.fights.Allow(object, plan.SetTaints(plan.Derivation, false, taints("dedicated=ci:NoSchedule")...)[0].Setting, w.now())
+		uid := types.UID("a")
+		wait, _ := standby.fights.Wait(uid, plan.TaintEdits(plan.CauseDerivedTaint, false, taints("dedicated=ci:NoSchedule")...)[0].DesiredItem, w.now())
 		assert.Positive(t, wait, "the fight goes on")
 		standby.Lead()
 	}
 	require.Empty(t, standby.works())
 	assert.NotContains(t, w.shows(), "dedicated:NoSchedule")
-	w.passes(pace.Patience)
+	w.passes(pace.StandbyDelay)
 	standby.reconciles()
 	assert.Contains(t, w.shows(), "dedicated:NoSchedule")
 }
@@ -273,7 +273,7 @@ func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
 		w.edit(func(n *corev1.Node) { delete(n.Labels, "dedicated") })
 		require.Empty(t, standby.works())
 	}
-	wait, _ := standby.fights.Allow("a", plan.SetTaints(plan.Derivation, false, taints("dedicated=ci:NoSchedule")...)[0].Setting, w.now())
+	wait, _ := standby.fights.Wait("a", plan.TaintEdits(plan.CauseDerivedTaint, false, taints("dedicated=ci:NoSchedule")...)[0].DesiredItem, w.now())
 	assert.Zero(t, wait)
 }
 
@@ -320,12 +320,12 @@ func TestARunningStandbyActsByItself(t *testing.T) {
 		})
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(t.Context(), func() bool { return true }) }()
-		time.Sleep(pace.Patience - time.Millisecond)
+		time.Sleep(pace.StandbyDelay - time.Millisecond)
 		synctest.Wait()
-		assert.Empty(t, w.Nodes())
+		assert.Empty(t, w.NodeNames())
 		time.Sleep(2 * standbyInterval)
 		synctest.Wait()
-		assert.Len(t, w.Nodes(), 2)
+		assert.Len(t, w.NodeNames(), 2)
 		r.queue.ShutDown()
 	})
 }
@@ -345,7 +345,7 @@ func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
 func TestAReplicaThatStartsToLeadForgetsNoRefusedLabel(t *testing.T) {
 	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
 	r := w.replica()
-	r.refusals.Refused("b", "k", w.now())
+	r.refusals.NoteRefused("b", "k", w.now())
 	r.Lead()
 	require.Empty(t, r.works())
 	assert.NotContains(t, w.shows(), "k")

@@ -14,50 +14,50 @@ import (
 )
 
 // newNodeInformer watches Nodes and holds only what capture reads of them.
-func newNodeInformer(client kubernetes.Interface, keep func() policy.Annotations) (cache.SharedIndexInformer, error) {
+func newNodeInformer(client kubernetes.Interface, keptAnnotations func() policy.Annotations) (cache.SharedIndexInformer, error) {
 	nodes := store.ListWatch(client, client.CoreV1().Nodes(), "", nil)
 	informer := cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
-	if err := informer.SetTransform(func(object any) (any, error) { return slim(object, keep()), nil }); err != nil {
+	if err := informer.SetTransform(func(object any) (any, error) { return stripNode(object, keptAnnotations()), nil }); err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
 	return informer, nil
 }
 
-// slim drops what is not read. The informer may call it on its own result.
-func slim(object any, keep policy.Annotations) any {
+// stripNode drops what is not read. The informer may call it on its own result.
+func stripNode(object any, keptAnnotations policy.Annotations) any {
 	if node, ok := object.(*corev1.Node); ok {
-		return slimWith(observe.SlimOf, node, keep)
+		return stripNodeWith(observe.SlimOf, node, keptAnnotations)
 	}
 	return object
 }
 
-// slimWith never panics and never fails. A panic would end the process. After an error the informer would list all Nodes again and would
+// stripNodeWith never panics and never fails. A panic would end the process. After an error the informer would list all Nodes again and would
 // never be synced.
-func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node, keep policy.Annotations) (slimmed *observe.Slim) {
-	err := contain.Call(func() error { slimmed = small(observe.OfKeeping(node, keep)); return nil })
+func stripNodeWith(convert func(*observe.Node) *observe.Slim, node *corev1.Node, keptAnnotations policy.Annotations) (stripped *observe.Slim) {
+	err := contain.Call(func() error { stripped = convert(observe.OfKeeping(node, keptAnnotations)); return nil })
 	if panicked, ok := contain.IsPanic(err); ok {
 		return observe.Unreadable(node.Name, node.UID, node.ResourceVersion, panicked)
 	}
-	return slimmed
+	return stripped
 }
 
-// feed adds the watch's events to the observations, in order. It calls changed with the names of Nodes that have something to reconcile. If
+// addNodeHandlers adds the watch's events to the observations, in order. It calls changed with the names of Nodes that have something to reconcile. If
 // an event of a Node cannot be added, it calls panicked with the Node's name.
-func feed(informer cache.SharedIndexInformer, dest *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
-	lives := func(object any) {
-		if node, ok := object.(*observe.Slim); ok && dest.observeLive(node) {
+func addNodeHandlers(informer cache.SharedIndexInformer, obs *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
+	addOrUpdate := func(object any) {
+		if node, ok := object.(*observe.Slim); ok && obs.observeLive(node) {
 			changed(node.Name())
 		}
 	}
 	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
-		AddFunc:    lives,
-		UpdateFunc: func(_, current any) { lives(current) },
+		AddFunc:    addOrUpdate,
+		UpdateFunc: func(_, current any) { addOrUpdate(current) },
 		DeleteFunc: func(object any) {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
 			if node, ok := object.(*observe.Slim); ok {
-				dest.observeDeleted(node)
+				obs.observeDeleted(node)
 				changed(node.Name())
 			}
 		},

@@ -29,14 +29,14 @@ func (r *replica) readsRacks(entries ...string) {
 	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
 	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	head := r.inventories.InForce(r.Policy())
+	head := r.inventories.InForceKey(r.Policy())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.inventories.Run(ctx)
 	}()
-	assert.Eventually(t, func() bool { return r.inventories.InForce(r.Policy()) != head }, time.Minute, time.Millisecond)
+	assert.Eventually(t, func() bool { return r.inventories.InForceKey(r.Policy()) != head }, time.Minute, time.Millisecond)
 	stop()
 	<-done
 }
@@ -56,12 +56,12 @@ func TestWhatAnInventoryHasWrongOfANodeIsAnEventOfThatNodeAndNoted(t *testing.T)
 			m := w.leader()
 			m.releases(w.policy.RulesHash())
 			w.register(node("a", "10", nil, machine("UUID-n1")))
-			note := func() inventories.InventoryNote {
+			note := func() inventories.SourceStatus {
 				from, err := m.Client.CoreV1().ConfigMaps("").Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 				require.NoError(t, err)
-				note, ok := inventories.InventoryNoteOf(from, "cmdb")
+				status, ok := inventories.SourceStatusOf(from, "cmdb")
 				require.True(t, ok)
-				return note
+				return status
 			}
 			reads := func(entries ...string) {
 				w.passes(time.Second)
@@ -81,14 +81,14 @@ func TestWhatAnInventoryHasWrongOfANodeIsAnEventOfThatNodeAndNoted(t *testing.T)
 				return
 			}
 			assert.Equal(t, []inventory.Problem{{Node: "n1", Message: c.problem}}, about)
-			assert.Equal(t, 1, note().Wrong)
+			assert.Equal(t, 1, note().ProblemCount)
 			assert.Contains(t, m.reported(), FactsUnknown)
 			m.rests()
 			assert.NotContains(t, m.reported(), FactsUnknown, "once")
 			reads(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r8"}}`)
 			assert.Equal(t, "r8", w.shows()["example.com/rack"])
 			assert.Empty(t, note().Problems)
-			assert.Zero(t, note().Wrong)
+			assert.Zero(t, note().ProblemCount)
 		})
 	}
 }

@@ -85,9 +85,9 @@ type ruling struct {
 	drifted []string
 }
 
-func (c ruling) circumstances(t *testing.T) plan.Circumstances {
+func (c ruling) circumstances(t *testing.T) plan.Inputs {
 	t.Helper()
-	return plan.Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
+	return plan.Inputs{Policy: loadPolicy(t, c.policy).Holding(c.held), GuardInForce: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
 }
 
 func (c ruling) recorded() record.Record {
@@ -100,21 +100,21 @@ func (c ruling) recorded() record.Record {
 // check returns the change, whose labels are as they should be.
 func (c ruling) check(t *testing.T) (got plan.Plan) {
 	t.Helper()
-	n, r, in := observe.FromNode(c.node), c.recorded(), c.circumstances(t)
-	got = plan.ForLive(r, r, n, n.Observation(r, in.Policy, in.Guarded), in)
-	assert.Equal(t, c.label, got.ByRules().Values(), "set")
-	assert.Equal(t, c.unlabel, got.ByRules().Removed(), "removed")
-	if len(c.lists) > 0 || len(got.Labels) > 0 {
-		assert.Equal(t, c.lists, got.Labels, "listed")
+	n, r, inputs := observe.FromNode(c.node), c.recorded(), c.circumstances(t)
+	got = plan.ForLive(r, r, n, n.Observation(r, inputs.Policy, inputs.GuardInForce), inputs)
+	assert.Equal(t, c.label, got.RuleEdits().Values(), "set")
+	assert.Equal(t, c.unlabel, got.RuleEdits().Removed(), "removed")
+	if len(c.lists) > 0 || len(got.RuleLabels) > 0 {
+		assert.Equal(t, c.lists, got.RuleLabels, "listed")
 	}
-	assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
+	assert.Equal(t, c.relist, got.WriteLabelsAnnotation, "listed anew")
 	behind := c.node.DeepCopy()
 	behind.Spec.Taints = append(behind.Spec.Taints, gate.Taint())
 	n = observe.FromNode(behind)
-	lifts := plan.ForLive(r, r, n, n.Observation(r, in.Policy, in.Guarded), in).LiftsGate()
+	lifts := plan.ForLive(r, r, n, n.Observation(r, inputs.Policy, inputs.GuardInForce), inputs).LiftsGate()
 	assert.Equal(t, !c.denied && len(c.noRoom) == 0, lifts, "the gate waits for a label, and for no removal")
-	assert.Equal(t, c.noRoom, got.NoRoom)
-	assert.Equal(t, c.waits, got.Requeue)
+	assert.Equal(t, c.noRoom, got.LabelsWithoutRoom)
+	assert.Equal(t, c.waits, got.RequeueAfter)
 	return got
 }
 
@@ -276,23 +276,23 @@ func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "gold"})}
 	registered := observe.FromNode(node("b", "10", nil, gated))
 	for held, restored := range map[bool]string{true: "gold", false: ""} {
-		action := Decide(entry, true, registered, Present, plan.Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
-		assert.Equal(t, restored, action.WithCause(plan.Record).Values()["tier"], "held: %v", held)
+		action := Decide(entry, true, registered, NodePresent, plan.Inputs{Policy: p.Holding(held), GuardInForce: true, Now: now})
+		assert.Equal(t, restored, action.WithCause(plan.CauseRecord).Values()["tier"], "held: %v", held)
 	}
 }
 
 func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
 	p := loadPolicy(t, tierRule)
-	in := plan.Circumstances{Policy: p, Guarded: true, Now: now}
+	inputs := plan.Inputs{Policy: p, GuardInForce: true, Now: now}
 	entry := store.Entry{Record: *remembered("a", 10, nil, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 
-	action := Decide(entry, true, observe.FromNode(node("a", "10", nil, gated, withoutRoom)), Present, in)
+	action := Decide(entry, true, observe.FromNode(node("a", "10", nil, gated, withoutRoom)), NodePresent, inputs)
 	assert.False(t, action.LiftsGate())
-	assert.Equal(t, []string{"tier"}, action.NoRoom)
+	assert.Equal(t, []string{"tier"}, action.LabelsWithoutRoom)
 
-	action = Decide(entry, true, observe.FromNode(node("a", "10", nil, gated)), Present, in)
+	action = Decide(entry, true, observe.FromNode(node("a", "10", nil, gated)), NodePresent, inputs)
 	assert.True(t, action.LiftsGate())
-	assert.Empty(t, action.NoRoom)
+	assert.Empty(t, action.LabelsWithoutRoom)
 }
 
 func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
@@ -302,23 +302,23 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 		alters bool
 		drifts []string
 	}{
-		"a label that is added":                               {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"rack": "r1"}), LabelsBefore: listed}},
-		"a label that is removed":                             {ruled: plan.Plan{Edits: plan.Remove(plan.EndedRule, "tier"), LabelsBefore: listed}, alters: true},
-		"another value":                                       {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), LabelsBefore: listed}, alters: true},
-		"another value than a client has given it":            {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"mine": "2"}), LabelsBefore: listed}, alters: true},
-		"the same value again: another client had changed it": {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "gold"}), LabelsBefore: listed}, drifts: []string{"tier"}},
-		"back to what an operator gave it":                    {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), LabelsBefore: listed}, alters: true},
+		"a label that is added":                               {ruled: plan.Plan{Edits: plan.SetItems(plan.CauseRule, labels{"rack": "r1"}), RuleLabelsBefore: listed}},
+		"a label that is removed":                             {ruled: plan.Plan{Edits: plan.RemoveItems(plan.CauseEndedRule, "tier"), RuleLabelsBefore: listed}, alters: true},
+		"another value":                                       {ruled: plan.Plan{Edits: plan.SetItems(plan.CauseRule, labels{"tier": "iron"}), RuleLabelsBefore: listed}, alters: true},
+		"another value than a client has given it":            {ruled: plan.Plan{Edits: plan.SetItems(plan.CauseRule, labels{"mine": "2"}), RuleLabelsBefore: listed}, alters: true},
+		"the same value again: another client had changed it": {ruled: plan.Plan{Edits: plan.SetItems(plan.CauseRule, labels{"tier": "gold"}), RuleLabelsBefore: listed}, drifts: []string{"tier"}},
+		"back to what an operator gave it":                    {ruled: plan.Plan{Edits: plan.SetItems(plan.CauseRule, labels{"tier": "iron"}), RuleLabelsBefore: listed}, alters: true},
 		"a label that is held for a while from now on": {
-			ruled:  plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, LabelsBefore: listed, WriteLabelList: true},
+			ruled:  plan.Plan{RuleLabels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, RuleLabelsBefore: listed, WriteLabelsAnnotation: true},
 			alters: true,
 		},
 		"a label that was held before": {
-			ruled: plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, LabelsBefore: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}},
+			ruled: plan.Plan{RuleLabels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, RuleLabelsBefore: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}},
 		},
-		"the annotation only": {ruled: plan.Plan{WriteLabelList: true, LabelsBefore: listed}},
+		"the annotation only": {ruled: plan.Plan{WriteLabelsAnnotation: true, RuleLabelsBefore: listed}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.alters, c.ruled.AltersLabels(labels{"tier": "gold", "mine": "1"}))
+			assert.Equal(t, c.alters, c.ruled.RemovesOrReplacesLabels(labels{"tier": "gold", "mine": "1"}))
 			assert.Equal(t, c.drifts, c.ruled.Drifted())
 		})
 	}
@@ -337,44 +337,44 @@ func TestNewRulesAreHeldWhereTheyReplaceWhatOperatorsHaveSet(t *testing.T) {
 		"a rule that gives way":                         {rules: tierRule, shows: labels{"tier": "iron"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := plan.Circumstances{Policy: loadPolicy(t, c.rules).Holding(true), Guarded: true, Now: now}
-			assert.Equal(t, c.alters, plan.RulesAlter(record.Record{}, observe.FromNode(node("a", "10", c.shows)), in))
+			inputs := plan.Inputs{Policy: loadPolicy(t, c.rules).Holding(true), GuardInForce: true, Now: now}
+			assert.Equal(t, c.alters, plan.RulesRemoveOrReplaceLabels(record.Record{}, observe.FromNode(node("a", "10", c.shows)), inputs))
 		})
 	}
 }
 
 func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 	listed := derivedLabels{"tier": {Value: "gold", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}}
-	all := plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"tier": "iron", "zone": "z1"}), plan.Remove(plan.EndedRule, "rack")), LabelsBefore: listed, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true}
+	all := plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRule, labels{"tier": "iron", "zone": "z1"}), plan.RemoveItems(plan.CauseEndedRule, "rack")), RuleLabelsBefore: listed, RuleLabels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelsAnnotation: true}
 	for name, c := range map[string]struct {
-		drop []plan.Setting
+		drop []plan.DesiredItem
 		want plan.Plan
 	}{
 		"nothing is dropped": {want: all},
 		"a value that is added": {
-			drop: []plan.Setting{{Item: "zone", Value: "z1"}},
-			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"tier": "iron"}), plan.Remove(plan.EndedRule, "rack")), Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelList: true},
+			drop: []plan.DesiredItem{{Item: "zone", Value: "z1"}},
+			want: plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRule, labels{"tier": "iron"}), plan.RemoveItems(plan.CauseEndedRule, "rack")), RuleLabels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelsAnnotation: true},
 		},
 		"a value that is changed": {
-			drop: []plan.Setting{{Item: "tier", Value: "iron"}},
-			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"zone": "z1"}), plan.Remove(plan.EndedRule, "rack")), Labels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+			drop: []plan.DesiredItem{{Item: "tier", Value: "iron"}},
+			want: plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRule, labels{"zone": "z1"}), plan.RemoveItems(plan.CauseEndedRule, "rack")), RuleLabels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelsAnnotation: true},
 		},
 		"a removal": {
-			drop: []plan.Setting{{Item: "rack", Removed: true}},
-			want: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron", "zone": "z1"}), Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+			drop: []plan.DesiredItem{{Item: "rack", Removed: true}},
+			want: plan.Plan{Edits: plan.SetItems(plan.CauseRule, labels{"tier": "iron", "zone": "z1"}), RuleLabels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelsAnnotation: true},
 		},
-		"another value of the same label is no reason": {drop: []plan.Setting{{Item: "tier", Value: "silver"}}, want: all},
+		"another value of the same label is no reason": {drop: []plan.DesiredItem{{Item: "tier", Value: "silver"}}, want: all},
 		"everything: the annotation stays as it is": {
-			drop: []plan.Setting{{Item: "tier", Value: "iron"}, {Item: "zone", Value: "z1"}, {Item: "rack", Removed: true}},
-			want: plan.Plan{Edits: plan.Edits{}, Labels: listed},
+			drop: []plan.DesiredItem{{Item: "tier", Value: "iron"}, {Item: "zone", Value: "z1"}, {Item: "rack", Removed: true}},
+			want: plan.Plan{Edits: plan.Edits{}, RuleLabels: listed},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := all.WithoutSettings(func(set plan.Setting) bool { return slices.Contains(c.drop, set) })
-			c.want.LabelsBefore = listed
+			got, _ := all.WithoutItems(func(desired plan.DesiredItem) bool { return slices.Contains(c.drop, desired) })
+			c.want.RuleLabelsBefore = listed
 			assert.Equal(t, c.want, got)
-			assert.Equal(t, listed["tier"].Value, all.LabelsBefore["tier"].Value, "the whole is not changed")
-			assert.Len(t, all.Labels, 2, "the whole is not changed")
+			assert.Equal(t, listed["tier"].Value, all.RuleLabelsBefore["tier"].Value, "the whole is not changed")
+			assert.Len(t, all.RuleLabels, 2, "the whole is not changed")
 		})
 	}
 }
@@ -384,10 +384,10 @@ func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 	for n, object := range []*corev1.Node{
 		node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), node("a", "11", labels{"tier": "iron"}),
 	} {
-		in := plan.Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
-		next := Decide(entry, true, observe.FromNode(object), Present, in)
-		for ; next.Write != nil; next = Decide(entry, true, observe.FromNode(object), Present, in) {
-			entry.Record = *next.Write
+		inputs := plan.Inputs{Policy: loadPolicy(t, tierRule), GuardInForce: true, Now: now}
+		next := Decide(entry, true, observe.FromNode(object), NodePresent, inputs)
+		for ; next.Record != nil; next = Decide(entry, true, observe.FromNode(object), NodePresent, inputs) {
+			entry.Record = *next.Record
 		}
 		assert.Equal(t, labels{"tier": "iron"}, entry.Record.Items())
 		if n == 0 {
@@ -431,20 +431,20 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := loadPolicy(t, c.policy).Holding(c.held)
-			in := plan.Circumstances{Policy: p, Guarded: true, Now: now, Refused: map[string]bool{"gpu": true}}
+			inputs := plan.Inputs{Policy: p, GuardInForce: true, Now: now, Refused: map[string]bool{"gpu": true}}
 			n := observe.FromNode(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
 			entry := store.Entry{Record: *remembered("a", 9, nil, withDerived(ruledBy("gpu", c.set)), onMachine)}
 			for range 3 {
-				action := Decide(entry, true, n, Present, in)
+				action := Decide(entry, true, n, NodePresent, inputs)
 				assert.False(t, action.LiftsGate())
-				if action.Write == nil {
+				if action.Record == nil {
 					break
 				}
-				entry.Record = *action.Write
+				entry.Record = *action.Record
 			}
 			assert.Equal(t, ruledBy("gpu", c.set), entry.Record.Derived)
-			in.Refused = nil
-			assert.Equal(t, c.set, Decide(entry, true, n, Present, in).ByRules().Values(), "the policy that refused it is deleted")
+			inputs.Refused = nil
+			assert.Equal(t, c.set, Decide(entry, true, n, NodePresent, inputs).RuleEdits().Values(), "the policy that refused it is deleted")
 		})
 	}
 }

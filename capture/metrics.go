@@ -16,10 +16,10 @@ type Metrics struct {
 	errors   *prometheus.CounterVec
 	vanished prometheus.Counter
 
-	lag   prometheus.Histogram
-	gated prometheus.Histogram
-	items *prometheus.CounterVec
-	churn pace.Churn
+	lag          prometheus.Histogram
+	gatedSeconds prometheus.Histogram
+	items        *prometheus.CounterVec
+	churn        pace.Churn
 
 	drifted  *prometheus.CounterVec
 	wouldSet *prometheus.CounterVec
@@ -72,7 +72,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		registry: registry, churn: pace.NewChurn(),
 		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
-			Create, Follow, Update, Adopt, MarkGone, Isolate, Return, Begin, Rename, Accept, Release, Complete, Lift, Reset, ApplyRules, HandOver),
+			StepCreateRecord, StepFollowMachine, StepUpdateRecord, StepAdoptObject, StepMarkDeleted, StepQuarantine, StepReturnMachine, StepNewMachine, StepRenameLabel, StepApplyDecision, StepEndQuarantine, StepRestore, StepLiftGate, StepResetVersions, StepApplyRules, StepRestoreOwners),
 		errors: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_controller_errors_total", Help: "What kept work on one Node or record from its end, by controller and kind. The work is tried again, and that on all others goes on.",
 			ConstLabels: prometheus.Labels{"controller": "capture"},
@@ -83,7 +83,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_capture_lag_seconds", Help: "Time from the leader's observation of a Node's change to the first record stored for it.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
 		}),
-		gated: factory.NewHistogram(prometheus.HistogramOpts{
+		gatedSeconds: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "nodekeep_capture_gated_duration_seconds", Help: "How long Nodes carried the gate, observed by the leader when the gate is removed.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400},
 		}),
@@ -116,11 +116,11 @@ func counters[V ~string](factory promauto.Factory, name, help, label string, kno
 	return vec
 }
 
-// watch adds the series that are read off a controller at each scrape.
-func (m *Metrics) watch(c *Controller) {
-	m.registry.MustRegister(c.rollout.Series()...)
+// registerController adds the series that are read off a controller at each scrape.
+func (m *Metrics) registerController(c *Controller) {
+	m.registry.MustRegister(c.rollout.Collectors()...)
 	m.registry.MustRegister(
-		c.observations.labels,
+		c.observations.labelCounts,
 		c.compliance,
 		c.inventories,
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { return float64(c.LiveNodes()) }),
@@ -131,7 +131,7 @@ func (m *Metrics) watch(c *Controller) {
 			func() float64 { return c.observations.longestGated().Seconds() }),
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
 			func() float64 { return float64(c.fights.Paused(c.Now())) }),
-		ofKind("nodekeep_controller_queue_length", "Nodes that wait to be worked on, by controller.", "controller", "capture",
+		labelledGauge("nodekeep_controller_queue_length", "Nodes that wait to be worked on, by controller.", "controller", "capture",
 			func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
@@ -140,7 +140,7 @@ func (m *Metrics) watch(c *Controller) {
 		heldNodes("corrections", func() float64 { return float64(c.brake.HeldNodes()) }),
 		factsUnknown("devices", func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
 		factsUnknown("features", func() float64 { return oneIf(!c.features.known(c.Policy())) }),
-		ofKind("nodekeep_controller_leading", "1 while this process leads, by controller.", "controller", "capture", func() float64 { return oneIf(c.leading.Load()) }),
+		labelledGauge("nodekeep_controller_leading", "1 while this process leads, by controller.", "controller", "capture", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
 
@@ -155,17 +155,17 @@ func gauge(name, help string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 }
 
-// ofKind returns one gauge of several that a label tells apart.
-func ofKind(name, help, label, value string, read func() float64) prometheus.GaugeFunc {
+// labelledGauge returns one gauge of several that a label tells apart.
+func labelledGauge(name, help, label, value string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, read)
 }
 
 func heldNodes(kind string, read func() float64) prometheus.GaugeFunc {
-	return ofKind("nodekeep_capture_held_nodes", "Nodes that a held change would alter, by what the change comes from; 0 while none waits for an operator.", "kind", kind, read)
+	return labelledGauge("nodekeep_capture_held_nodes", "Nodes that a held change would alter, by what the change comes from; 0 while none waits for an operator.", "kind", kind, read)
 }
 
 func factsUnknown(source string, read func() float64) prometheus.GaugeFunc {
-	return ofKind("nodekeep_rules_facts_unknown", "1 while rules look at what this source has about Nodes, and it has not been read; 0 otherwise.", "source", source, read)
+	return labelledGauge("nodekeep_rules_facts_unknown", "1 while rules look at what this source has about Nodes, and it has not been read; 0 otherwise.", "source", source, read)
 }
 
 // count counts items, each by its kind.

@@ -48,7 +48,7 @@ func (c *cluster) killedAfterEachWrite() (writes int) {
 	c.t.Helper()
 	for c.killedAfterOneWrite() {
 		writes++
-		require.Less(c.t, writes, 4*len(c.Nodes()), "this never ends")
+		require.Less(c.t, writes, 4*len(c.NodeNames()), "this never ends")
 	}
 	return writes
 }
@@ -89,7 +89,7 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 	remembers := func(want func(i int) labels) {
 		t.Helper()
 		for i := range all {
-			entry, err := w.GetLive(t.Context(), nameOf(i))
+			entry, err := w.GetFromAPI(t.Context(), nameOf(i))
 			require.NoError(t, err)
 			assert.Equal(t, want(i), entry.Record.Items(), nameOf(i))
 		}

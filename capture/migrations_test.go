@@ -272,7 +272,7 @@ func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
 	r := w.leader()
 	r.follows(migrating(policy.MigrateBoth))
 	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(w.policy)
-	changed, renamed, total := r.alteredNodes(w.policy, nil)
+	changed, renamed, total := r.countAlteredNodes(w.policy, nil)
 	assert.Equal(t, [3]int{1, 1, 1}, [3]int{changed, renamed, total})
 	assert.True(t, rollout.RulesNeedAcceptance(changed, renamed, 1000), "however few they are: workloads may select on the old key")
 	r.EnqueueAll()
@@ -381,17 +381,17 @@ func TestTheLastStateOfANodeThatIsRecordedAfterARenameKeepsWhatWasRenamed(t *tes
 		"which a client had moved to the new key only": {labels{newKey: "rtx"}, labels{newKey: "rtx"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := plan.Circumstances{Policy: loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(policy.Policy{}).Holding(false), Guarded: true, Now: now}
+			inputs := plan.Inputs{Policy: loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(policy.Policy{}).Holding(false), GuardInForce: true, Now: now}
 			entry := store.Entry{Record: *remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier))}
 			for _, decide := range []func() Action{
-				func() Action { return DecideAbsent(entry, true, in) },
+				func() Action { return DecideAbsent(entry, true, inputs) },
 				func() Action {
-					return Decide(entry, true, observe.FromNode(node("a", "30", c.last)), Deleted, in)
+					return Decide(entry, true, observe.FromNode(node("a", "30", c.last)), NodeDeleted, inputs)
 				},
-				func() Action { return DecideAbsent(entry, true, in) },
+				func() Action { return DecideAbsent(entry, true, inputs) },
 			} {
-				if next := decide(); next.Write != nil {
-					entry.Record = *next.Write
+				if next := decide(); next.Record != nil {
+					entry.Record = *next.Record
 				}
 			}
 			assert.Equal(t, c.want, entry.Record.Items())
@@ -415,7 +415,7 @@ func TestWhatARuleRemovesIsNotListedAsGivenAnyMore(t *testing.T) {
 			var patch struct {
 				Metadata struct{ Annotations map[string]string }
 			}
-			require.NoError(t, json.Unmarshal([]byte(patchOf(t, n, plan.Plan{Edits: plan.Remove(plan.EndedRule, oldKey), Stamp: stamp})), &patch))
+			require.NoError(t, json.Unmarshal([]byte(patchOf(t, n, plan.Plan{Edits: plan.RemoveItems(plan.CauseEndedRule, oldKey), StampBefore: stamp})), &patch))
 			assert.Equal(t, c.want, patch.Metadata.Annotations[policy.StampAnnotation])
 		})
 	}

@@ -19,49 +19,49 @@ import (
 
 func (c *Controller) newInventories() *inventories.Sources {
 	return inventories.New(inventories.Options{
-		Notes: c.configMaps, Files: c.InventoryFiles, Policy: c.Policy, Nodes: c, Records: c.Records, Cluster: c.Cluster, Now: c.Now, Logger: c.Logger,
-		Altered: func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int) {
-			altered, _, total = c.alteredNodes(p, replaced)
+		Notes: c.notes, Files: c.InventoryFiles, Policy: c.Policy, Controller: c, Records: c.Records, ClusterUID: c.ClusterUID, Now: c.Now, Logger: c.Logger,
+		CountAltered: func(p policy.Policy, replacements map[string]inventory.Snapshot) (altered, total int) {
+			altered, _, total = c.countAlteredNodes(p, replacements)
 			return altered, total
 		},
-		Changed: func() { c.rollout.Trigger(); c.enqueueAll() },
-		Warn:    c.warnOfPolicy,
+		OnChange: func() { c.rollout.Trigger(); c.enqueueAll() },
+		Warn:     c.policyWarningEvent,
 	})
 }
 
 func (c *Controller) newRollout() *rollout.Rollout {
 	return rollout.New(rollout.Options{
-		Notes: c.configMaps, Policy: c.Policy, Manifest: c.Object.Accepted, Nodes: c, Now: c.Now, Logger: c.Logger,
+		Notes: c.notes, Policy: c.Policy, Manifest: c.PolicySource.Accepted, Controller: c, Now: c.Now, Logger: c.Logger,
 		FeaturesKnown: c.features.known,
-		Judgeable: func(p policy.Policy) bool {
-			return c.devices.judgeable(p) && c.features.judgeable(p) && c.inventories.Known(p)
+		RulesJudgeable: func(p policy.Policy) bool {
+			return c.devices.rulesJudgeable(p) && c.features.rulesJudgeable(p) && c.inventories.Known(p)
 		},
-		Altered: func(p policy.Policy) (changed, renamed, total int) { return c.alteredNodes(p, nil) },
-		Migrating: func(p policy.Policy) map[policy.MigrationState]int {
+		CountAltered: func(p policy.Policy) (changed, renamed, total int) { return c.countAlteredNodes(p, nil) },
+		CountMigrations: func(p policy.Policy) map[policy.MigrationState]int {
 			return fleet.CountMigrations(c.everyNode(), p, c.Guard.InForce())
 		},
-		Released: c.enqueueAll,
-		Warn:     c.warnOfPolicy,
+		OnRelease: c.enqueueAll,
+		Warn:      c.policyWarningEvent,
 	})
 }
 
 func (c *Controller) newBrake() *brake.Brake {
-	return brake.New(brake.Options{Notes: c.configMaps, Live: c.LiveNodes, Warn: c.warnOfPolicy, Now: c.Now, Logger: c.Logger})
+	return brake.New(brake.Options{Notes: c.notes, Live: c.LiveNodes, Warn: c.policyWarningEvent, Now: c.Now, Logger: c.Logger})
 }
 
-// alteredNodes counts on how many Nodes rules would change labels. Snapshots in replaced count instead of those that are in force.
-func (c *Controller) alteredNodes(p policy.Policy, replaced map[string]inventory.Snapshot) (changed, renamed, total int) {
-	return fleet.Altered(c.everyLiveNode(), plan.Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.factsByNode(p), Features: c.features.factsByNode(p), Inventory: c.inventories.FactsFunc(p, replaced), Now: c.Now(),
+// countAlteredNodes counts on how many Nodes rules would change labels. Snapshots in replaced count instead of those that are in force.
+func (c *Controller) countAlteredNodes(p policy.Policy, replacements map[string]inventory.Snapshot) (changed, renamed, total int) {
+	return fleet.CountAltered(c.everyLiveNode(), plan.Inputs{
+		Policy: p, GuardInForce: c.Guard.InForce(), Devices: c.devices.factsByNode(p), Features: c.features.factsByNode(p), Inventory: c.inventories.FactsFunc(p, replacements), Now: c.Now(),
 	})
 }
 
 // everyNode returns each Node that lives, and each that there is a record of, as memory has them.
 func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
-		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
+		for name := range sets.New(c.observations.names()...).Insert(c.Records.NodeNames()...) {
 			entry, err := c.Records.Get(name)
-			if _, live := c.observations.states(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
+			if _, live := c.observations.get(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
 				return
 			}
 		}
@@ -72,7 +72,7 @@ func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for _, name := range c.observations.names() {
-			_, live := c.observations.states(name)
+			_, live := c.observations.get(name)
 			if live == nil {
 				continue
 			}
@@ -84,11 +84,11 @@ func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	}
 }
 
-// Machines returns the systemUUIDs that the Nodes which are there report.
-func (c *Controller) Machines() map[string]string {
+// SystemUUIDs returns the systemUUIDs that the Nodes which are there report.
+func (c *Controller) SystemUUIDs() map[string]string {
 	live := map[string]string{}
 	for _, name := range c.observations.names() {
-		if _, node := c.observations.states(name); node != nil && node.Fault == nil {
+		if _, node := c.observations.get(name); node != nil && node.Fault == nil {
 			live[name] = node.Machine.SystemUUID
 		}
 	}
@@ -106,12 +106,12 @@ func (c *Controller) ReportPolicy(err error) {
 	if !c.leading.Load() {
 		return // the leader says it
 	}
-	c.warnOfPolicy(PolicyInvalid, "The last good policy stays in force: %v", policy.Shortened(err.Error(), maxShownError))
+	c.policyWarningEvent(PolicyInvalid, "The last good policy stays in force: %v", policy.Shortened(err.Error(), maxShownError))
 }
 
-// warnOfPolicy creates an Event about the NodePolicy. kubectl describe shows the Event only with its UID. An Event without it is better than
+// policyWarningEvent creates an Event about the NodePolicy. kubectl describe shows the Event only with its UID. An Event without it is better than
 // none.
-func (c *Controller) warnOfPolicy(reason, format string, args ...any) {
-	about := &corev1.ObjectReference{APIVersion: "nodekeep.dev/v1alpha1", Kind: "NodePolicy", Name: "default", UID: c.Object.UID()}
+func (c *Controller) policyWarningEvent(reason, format string, args ...any) {
+	about := &corev1.ObjectReference{APIVersion: "nodekeep.dev/v1alpha1", Kind: "NodePolicy", Name: "default", UID: c.PolicySource.UID()}
 	c.Events.Eventf(about, corev1.EventTypeWarning, reason, format, args...)
 }

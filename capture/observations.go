@@ -20,40 +20,40 @@ import (
 // is kept, and is reconciled before the live object. It is fed in the order of the watch. It is never mixed with the informer's store,
 // which runs ahead of its handlers.
 type observations struct {
-	gated  func([]corev1.Taint) bool
-	lifted func(delay time.Duration) // called, under the lock, with how long a removed gate was on the Node
-	now    func() time.Time
+	hasGate  func([]corev1.Taint) bool
+	onLifted func(delay time.Duration) // called, under the lock, with how long a removed gate was on the Node
+	now      func() time.Time
 	// sameFacts reports whether two states of a Node are equal in what rules use.
 	sameFacts func(a, b *observe.Slim) bool
 
-	mu     sync.Mutex
-	byName map[string]*nodeStates
-	labels *fleet.ByLabel // counts the live states of byName
+	mu          sync.Mutex
+	byName      map[string]*nodeStates
+	labelCounts *fleet.LabelCounts // counts the live states of byName
 	// For the metrics, so that a scrape walks no Nodes but those that are pending or gated.
 	pending    map[string]*pending
 	gatedSince map[string]time.Time
 }
 
 type nodeStates struct {
-	gone []*observe.Slim // last states of deleted objects, oldest first
-	live *observe.Slim   // nil: no such Node
+	deleted []*observe.Slim // last states of deleted objects, oldest first
+	live    *observe.Slim   // nil: no such Node
 
-	lost       bool // a client took its record away while the Node lived, and that is still to be reported
-	unreadable bool // it could not be read since a worker started on the name
+	recordRemoved bool // a client took its record away while the Node lived, and that is still to be reported
+	unreadable    bool // it could not be read since a worker started on the name
 	// retained has the UIDs of deleted objects whose record existed after the deletion. If the record is missing later, it was removed on purpose: by an
 	// operator, or at the end of its retention.
-	retained map[types.UID]bool
+	deletedWithRecord map[types.UID]bool
 
 	ahead *aheadSince // nil: its record was not ahead of it when it was last looked at
 
-	unsettled bool   // since a worker started on the name: it read the record or the Node live, or something is due later
-	settled   inputs // with which there is nothing to do for live, now or later; zero: there is something
+	readLiveOrDueLater bool         // since a worker started on the name: it read the record or the Node live, or something is due later
+	idleInputs         resyncInputs // with which there is nothing to do for live, now or later; zero: there is something
 }
 
 // aheadSince is since when a state of a record has been ahead of the Node.
 type aheadSince struct {
-	record string // the version of its ConfigMap
-	time   time.Time
+	recordVersion string // the version of its ConfigMap
+	time          time.Time
 }
 
 // pending is since when there has been something to do for a name. For the metrics, a record is current if its Node has nothing pending.
@@ -65,10 +65,10 @@ type pending struct {
 }
 
 // newObservations has seen nothing.
-func newObservations(gated func([]corev1.Taint) bool, lifted func(delay time.Duration), now func() time.Time) *observations {
+func newObservations(hasGate func([]corev1.Taint) bool, onLifted func(delay time.Duration), now func() time.Time) *observations {
 	return &observations{
-		gated: gated, lifted: lifted, now: now, sameFacts: func(_, _ *observe.Slim) bool { return true },
-		byName: map[string]*nodeStates{}, labels: fleet.NewByLabel(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
+		hasGate: hasGate, onLifted: onLifted, now: now, sameFacts: func(_, _ *observe.Slim) bool { return true },
+		byName: map[string]*nodeStates{}, labelCounts: fleet.NewLabelCounts(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *observations) observeLive(node *observe.Slim) (changed bool) {
 	}
 	differs := prev == nil || prev.Differs(node)
 	if differs || !prev.SameReport(node) {
-		s.labels.Replaced(prev, node)
+		s.labelCounts.Update(prev, node)
 	}
 	if !differs && s.sameFacts(prev, node) {
 		s.byName[node.Name()].live = node
@@ -113,23 +113,23 @@ func (s *observations) observeLive(node *observe.Slim) (changed bool) {
 	}
 	states := s.markPending(node.Name())
 	states.live = node
-	s.timeGate(prev, node)
+	s.trackGate(prev, node)
 	if prev != nil && prev.UID() != node.UID() { // deleted and created again while the watch was down
-		states.gone = append(states.gone, prev)
+		states.deleted = append(states.deleted, prev)
 	}
 	return true
 }
 
-// countBy counts the live Nodes by these keys from now on.
-func (s *observations) countBy(keys []governance.Key) {
+// setCountedKeys counts the live Nodes by these keys from now on.
+func (s *observations) setCountedKeys(keys []governance.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.labels.Govern(keys) {
+	if !s.labelCounts.SetKeys(keys) {
 		return
 	}
 	for _, states := range s.byName {
 		if states.live != nil {
-			s.labels.Replaced(nil, states.live)
+			s.labelCounts.Update(nil, states.live)
 		}
 	}
 }
@@ -148,9 +148,9 @@ func (s *observations) observeDeleted(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	states := s.markPending(node.Name())
-	states.gone = append(states.gone, node)
+	states.deleted = append(states.deleted, node)
 	if states.live != nil && states.live.UID() == node.UID() {
-		s.labels.Replaced(states.live, nil)
+		s.labelCounts.Update(states.live, nil)
 		states.live = nil
 		delete(s.gatedSince, node.Name())
 	}
@@ -158,38 +158,38 @@ func (s *observations) observeDeleted(node *observe.Slim) {
 
 // noteAhead notes that a record of that version holds a later state of its Node than the watch has brought. It returns how much of aheadFor
 // is left. For another version, the time starts again.
-func (s *observations) noteAhead(name, record string) (left time.Duration) {
+func (s *observations) noteAhead(name, recordVersion string) (left time.Duration) {
 	left = aheadFor
 	s.update(name, func(states *nodeStates) {
 		now := s.now()
-		if states.ahead == nil || states.ahead.record != record {
-			states.ahead = &aheadSince{record: record, time: now}
+		if states.ahead == nil || states.ahead.recordVersion != recordVersion {
+			states.ahead = &aheadSince{recordVersion: recordVersion, time: now}
 		}
 		left -= now.Sub(states.ahead.time)
 	})
 	return left
 }
 
-// states returns what there is to reconcile for a name. All of it is the caller's own.
-func (s *observations) states(name string) (gone []*observe.Node, live *observe.Node) {
+// get returns what there is to reconcile for a name. All of it is the caller's own.
+func (s *observations) get(name string) (deleted []*observe.Node, live *observe.Node) {
 	s.update(name, func(states *nodeStates) {
-		for _, last := range states.gone {
-			gone = append(gone, last.Node())
+		for _, last := range states.deleted {
+			deleted = append(deleted, last.Node())
 		}
 		if states.live != nil {
 			live = states.live.Node()
 		}
 	})
-	return gone, live
+	return deleted, live
 }
 
 // forgetDeleted forgets the last state of a deleted object: it is reconciled.
 func (s *observations) forgetDeleted(name string, uid types.UID) {
 	s.update(name, func(states *nodeStates) {
-		if i := slices.IndexFunc(states.gone, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
-			states.gone = slices.Delete(states.gone, i, i+1)
+		if i := slices.IndexFunc(states.deleted, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
+			states.deleted = slices.Delete(states.deleted, i, i+1)
 		}
-		if len(states.gone) == 0 && states.live == nil {
+		if len(states.deleted) == 0 && states.live == nil {
 			delete(s.byName, name)
 			delete(s.pending, name)
 		}
@@ -199,31 +199,31 @@ func (s *observations) forgetDeleted(name string, uid types.UID) {
 // noteRecord notes that there is this record of a Node. It may be kept only until its retention ends.
 func (s *observations) noteRecord(name string, r record.Record) {
 	s.update(name, func(states *nodeStates) {
-		states.retained = nil
-		if !r.DeletedAt.IsZero() && !r.Empty() && len(states.gone) > 0 {
-			states.retained = make(map[types.UID]bool, len(states.gone))
-			for _, node := range states.gone {
-				states.retained[node.UID()] = true
+		states.deletedWithRecord = nil
+		if !r.DeletedAt.IsZero() && !r.Empty() && len(states.deleted) > 0 {
+			states.deletedWithRecord = make(map[types.UID]bool, len(states.deleted))
+			for _, node := range states.deleted {
+				states.deletedWithRecord[node.UID()] = true
 			}
 		}
 	})
 }
 
-// wasRetained reports whether there was such a record after an object was deleted.
-func (s *observations) wasRetained(name string, uid types.UID) (retained bool) {
-	s.update(name, func(states *nodeStates) { retained = states.retained[uid] })
-	return retained
+// hadRecordAfterDeletion reports whether there was such a record after an object was deleted.
+func (s *observations) hadRecordAfterDeletion(name string, uid types.UID) (had bool) {
+	s.update(name, func(states *nodeStates) { had = states.deletedWithRecord[uid] })
+	return had
 }
 
-// lostRecord notes that a client took the record of a Node away, if the Node lives.
-func (s *observations) lostRecord(name string) {
-	s.update(name, func(states *nodeStates) { states.lost = states.live != nil })
+// noteRecordRemoved notes that a client took the record of a Node away, if the Node lives.
+func (s *observations) noteRecordRemoved(name string) {
+	s.update(name, func(states *nodeStates) { states.recordRemoved = states.live != nil })
 }
 
-// takeLost reports, once, whether a client took the record of a Node away.
-func (s *observations) takeLost(name string) (lost bool) {
-	s.update(name, func(states *nodeStates) { lost, states.lost = states.lost, false })
-	return lost
+// takeRecordRemoved reports, once, whether a client took the record of a Node away.
+func (s *observations) takeRecordRemoved(name string) (removed bool) {
+	s.update(name, func(states *nodeStates) { removed, states.recordRemoved = states.recordRemoved, false })
+	return removed
 }
 
 // noteUnreadable notes that the record of a Node cannot be read. The Node then does not count as current in the metrics, though capture cannot repair it.
@@ -234,7 +234,7 @@ func (s *observations) noteUnreadable(name string) {
 // start notes that a worker begins with all that was received of a name. It must come before the worker looks.
 func (s *observations) start(name string) {
 	s.update(name, func(states *nodeStates) {
-		states.unreadable, states.unsettled = false, false
+		states.unreadable, states.readLiveOrDueLater = false, false
 		p := s.pending[name]
 		if p == nil {
 			return
@@ -257,9 +257,9 @@ func (s *observations) noteWrite(name string) (lag time.Duration, first bool) {
 	return lag, first
 }
 
-// unsettle notes that a worker decides by more than its inputs.
-func (s *observations) unsettle(name string) {
-	s.update(name, func(states *nodeStates) { states.unsettled = true })
+// keepInResync notes that a worker decides by more than its inputs.
+func (s *observations) keepInResync(name string) {
+	s.update(name, func(states *nodeStates) { states.readLiveOrDueLater = true })
 }
 
 // annotationBytes returns the size of the annotations of a Node that lives.
@@ -272,20 +272,20 @@ func (s *observations) annotationBytes(name string) (bytes int) {
 	return bytes
 }
 
-// settledBy reports whether nothing is to be done for a Node that lives, as it was found by these inputs.
-func (s *observations) settledBy(name string, current inputs) (settled bool) {
+// unchangedSinceIdle reports whether nothing is to be done for a Node that lives, as it was found by these inputs.
+func (s *observations) unchangedSinceIdle(name string, current resyncInputs) (unchanged bool) {
 	s.update(name, func(states *nodeStates) {
-		settled = states.live != nil && len(states.gone) == 0 && s.pending[name] == nil && current != (inputs{}) && states.settled == current
+		unchanged = states.live != nil && len(states.deleted) == 0 && s.pending[name] == nil && current != (resyncInputs{}) && states.idleInputs == current
 	})
-	return settled
+	return unchanged
 }
 
 // finish notes that a worker is through with a name, with which inputs (used), and whether nothing is left to do (done).
-func (s *observations) finish(name string, done bool, used inputs) {
+func (s *observations) finish(name string, done bool, used resyncInputs) {
 	s.update(name, func(states *nodeStates) {
 		done = done && !states.unreadable
-		if states.settled = used; !done || states.unsettled {
-			states.settled = inputs{}
+		if states.idleInputs = used; !done || states.readLiveOrDueLater {
+			states.idleInputs = resyncInputs{}
 		}
 		switch p := s.pending[name]; {
 		case !done && p == nil:
@@ -298,10 +298,10 @@ func (s *observations) finish(name string, done bool, used inputs) {
 	})
 }
 
-// knows reports whether a Node lives or waits to be reconciled.
-func (s *observations) knows(name string) (knows bool) {
-	s.update(name, func(*nodeStates) { knows = true })
-	return knows
+// tracks reports whether a Node lives or waits to be reconciled.
+func (s *observations) tracks(name string) (tracked bool) {
+	s.update(name, func(*nodeStates) { tracked = true })
+	return tracked
 }
 
 // names lists every Node that lives or waits to be reconciled.
@@ -322,15 +322,15 @@ func (s *observations) waiting() []string {
 // now is more exact: the creationTimestamp is in whole seconds and by another clock.
 const creationTimeAge = 5 * time.Second
 
-// timeGate notes whether a live Node carries the gate; prev is its state until now, nil where it is new.
-func (s *observations) timeGate(prev, node *observe.Slim) {
+// trackGate notes whether a live Node carries the gate; prev is its state until now, nil where it is new.
+func (s *observations) trackGate(prev, node *observe.Slim) {
 	name := node.Name()
 	newObject := prev == nil || prev.UID() != node.UID()
 	start, ok := s.gatedSince[name]
 	switch {
-	case !s.gated(node.Taints()):
+	case !s.hasGate(node.Taints()):
 		if ok && !newObject {
-			s.lifted(s.now().Sub(start))
+			s.onLifted(s.now().Sub(start))
 		}
 		delete(s.gatedSince, name)
 	case !ok || newObject:

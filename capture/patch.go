@@ -32,14 +32,14 @@ func PatchFor(node *observe.Node, change plan.Plan) ([]byte, error) {
 	patch.Metadata.UID = string(node.UID)
 	patch.Metadata.ResourceVersion = node.ResourceVersion
 	patch.Metadata.Labels = labelsPatch(change)
-	patch.Metadata.Annotations = change.AnnotationsOn(node)
+	patch.Metadata.Annotations = change.AnnotationPatch(node)
 	patch.Metadata.ManagedFields = change.ManagedFields
 	patch.Spec = map[string]any{}
-	if taints, changed := change.TaintsOn(node); changed {
+	if taints, changed := change.TaintsAfter(node); changed {
 		patch.Spec["taints"] = taints // the whole list, which is safe only together with the resourceVersion
 	}
 	_, cordoned := node.Items[policy.Cordon]
-	if _, ok := change.ItemsOn(node)[policy.Cordon]; ok && !cordoned {
+	if _, ok := change.ItemsAfter(node)[policy.Cordon]; ok && !cordoned {
 		patch.Spec["unschedulable"] = true
 	} else if cordoned && !ok {
 		patch.Spec["unschedulable"] = nil

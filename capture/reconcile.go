@@ -18,9 +18,9 @@ import (
 // reconcile works on one name. It starts with the deleted objects, oldest first, then the live object or, without one, its absence. Before all that, an
 // emergency opens the live object. If something is left to do, by another replica or after a wait, done is false.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
-	gone, live := c.observations.states(name)
-	live, opened, failed := c.openFirst(ctx, live)
-	if done, err := c.reconcileDeleted(ctx, name, gone); err != nil || !done {
+	deleted, live := c.observations.get(name)
+	live, opened, failed := c.liftGateInEmergency(ctx, live)
+	if done, err := c.reconcileDeleted(ctx, name, deleted); err != nil || !done {
 		return false, errors.Join(failed, err)
 	}
 	switch {
@@ -28,7 +28,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 		return false, failed
 	case live == nil:
 		c.compliance.Forget(name)
-		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
+		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, NodeAbsent)
 	case live.Fault != nil:
 		return false, fmt.Errorf("read node: %w", live.Fault)
 	case live.Keep != c.Policy().Annotations() && c.leading.Load():
@@ -36,39 +36,39 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 			return err == nil, err
 		}
 	}
-	return c.reconcileNode(ctx, live, Present)
+	return c.reconcileNode(ctx, live, NodePresent)
 }
 
 // reconcileDeleted works on the deleted objects of one name.
-func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*observe.Node) (done bool, err error) {
-	for _, last := range gone {
-		forgotten, err := c.forgotten(ctx, last)
+func (c *Controller) reconcileDeleted(ctx context.Context, name string, deleted []*observe.Node) (done bool, err error) {
+	for _, node := range deleted {
+		removed, err := c.recordRemovedSince(ctx, node)
 		if err != nil {
 			return false, err
 		}
-		if !forgotten && last.Fault == nil {
-			if done, err := c.reconcileNode(ctx, last, Deleted); err != nil || !done {
+		if !removed && node.Fault == nil {
+			if done, err := c.reconcileNode(ctx, node, NodeDeleted); err != nil || !done {
 				return false, err
 			}
 		}
-		c.observations.forgetDeleted(name, last.UID)
-		c.refusals.Forget(last.UID)
-		c.notices.Forget(last.UID)
-		c.labelPace.Forget(name)
+		c.observations.forgetDeleted(name, node.UID)
+		c.refusals.Forget(node.UID)
+		c.notices.Forget(node.UID)
+		c.ruleChangeLimiter.Forget(name)
 		c.compliance.Forget(name)
 	}
 	return true, nil
 }
 
-// forgotten reports whether a record existed after the deletion of an object and was removed since, at the end of its retention or by an operator. A
+// recordRemovedSince reports whether a record existed after the deletion of an object and was removed since, at the end of its retention or by an operator. A
 // standby replica that still has the deletion queued must not write the record again.
-func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, error) {
-	if !c.observations.wasRetained(last.Name, last.UID) {
+func (c *Controller) recordRemovedSince(ctx context.Context, deleted *observe.Node) (bool, error) {
+	if !c.observations.hadRecordAfterDeletion(deleted.Name, deleted.UID) {
 		return false, nil
 	}
-	_, err := c.Records.Get(last.Name)
+	_, err := c.Records.Get(deleted.Name)
 	if errors.Is(err, store.ErrNotFound) { // it may just not be in memory yet
-		_, err = c.Records.GetLive(ctx, last.Name)
+		_, err = c.Records.GetFromAPI(ctx, deleted.Name)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -80,25 +80,25 @@ func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, e
 	}
 }
 
-// openFirst removes the gate of a live Node if an emergency is declared, before any record is read, so that nothing in a record can prevent it. It returns
+// liftGateInEmergency removes the gate of a live Node if an emergency is declared, before any record is read, so that nothing in a record can prevent it. It returns
 // the Node as it is afterwards.
-func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
-	a := &attempt{Controller: c, node: live, event: Present}
+func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
+	w := &nodeWork{Controller: c, node: live, presence: NodePresent}
 	for range maxSteps {
-		if a.node == nil || a.node.Fault != nil {
-			return a.node, finished, nil //nolint:nilerr // what follows reports a fault of the Node
+		if w.node == nil || w.node.Fault != nil {
+			return w.node, finished, nil //nolint:nilerr // what follows reports a fault of the Node
 		}
-		opening, opens := openingOf(a.Policy(), a.node, Present)
-		if !opens {
-			return a.node, finished, nil
+		lift, lifts := emergencyLift(w.Policy(), w.node, NodePresent)
+		if !lifts {
+			return w.node, finished, nil
 		}
-		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
-		a.entry.Version, a.entryLive = inMemory.Version, true
-		if result, err := a.actIfAllowed(ctx, opening); err != nil || result != retry {
-			return a.node, result, err
+		inMemory, _ := w.Records.Get(w.node.Name) // by its version, replicas see each other's work
+		w.entry.Version, w.entryFromAPI = inMemory.Version, true
+		if result, err := w.actIfAllowed(ctx, lift); err != nil || result != decideAgain {
+			return w.node, result, err
 		}
 	}
-	return a.node, postponed, errors.New("reconcile node: its gate keeps changing")
+	return w.node, postponed, errors.New("reconcile node: its gate keeps changing")
 }
 
 // readAnnotations reads a Node once more that the watch brought while the policy kept other annotations. Memory holds only those. Most Nodes
@@ -116,115 +116,115 @@ func (c *Controller) readAnnotations(ctx context.Context, live *observe.Node) (*
 const maxSteps = 20
 
 // reconcileNode decides and acts until nothing is left to do for one observation of a Node.
-func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, event Event) (done bool, err error) {
-	a := &attempt{Controller: c, node: node, event: event}
-	if err := a.read(c.Records.Get(node.Name)); err != nil {
+func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, presence Presence) (done bool, err error) {
+	w := &nodeWork{Controller: c, node: node, presence: presence}
+	if err := w.noteEntry(c.Records.Get(node.Name)); err != nil {
 		return false, err
 	}
 	for range maxSteps {
-		if result, err := a.step(ctx); err != nil || result != retry {
-			err = cmp.Or(err, a.writeErr)
+		if result, err := w.step(ctx); err != nil || result != decideAgain {
+			err = cmp.Or(err, w.writeErr)
 			return err == nil && result == finished, err
 		}
 	}
 	return false, errors.New("reconcile node: it keeps changing")
 }
 
-// attempt is the work on one observation of one Node: what is known now, and the steps that change it.
-type attempt struct {
+// nodeWork is the work on one observation of one Node: what is known now, and the steps that change it.
+type nodeWork struct {
 	*Controller
 
-	node  *observe.Node
-	event Event
+	node     *observe.Node
+	presence Presence
 
-	entry      store.Entry
-	hasRecord  bool  // there is a record
-	unreadable bool  // there is one, but nothing may be taken from it
-	entryLive  bool  // entry is the API server's answer, not the cache's
-	writeErr   error // why the record could not be written; the Node is restored from what was to be written
-	lost       bool  // a client took the record away, which is reported
-	corrected  bool  // the Node counts as corrected; see [brake.Brake]
-	keyByKey   bool  // items are given one by one, to find out which is refused
-	mayWrite   bool  // this replica acts; see [pace.Standby]
-	hadTurn    bool  // it is this Node's turn; see [pace.LabelPace]
+	entry             store.Entry
+	hasRecord         bool  // there is a record
+	unreadable        bool  // there is one, but nothing may be taken from it
+	entryFromAPI      bool  // entry is the API server's answer, not the cache's
+	writeErr          error // why the record could not be written; the Node is restored from what was to be written
+	lostReported      bool  // a client took the record away, which is reported
+	correctionCounted bool  // the Node counts as corrected; see [brake.Brake]
+	itemByItem        bool  // items are given one by one, to find out which is refused
+	acts              bool  // this replica acts; see [pace.Standby]
+	hadTurn           bool  // it is this Node's turn; see [pace.RuleChangeLimiter]
 }
 
 // result is how the work continues after a step.
 type result int
 
 const (
-	retry     result = iota // there is something new to decide with
-	finished                // nothing is left to do for this observation
-	postponed               // something is left to do: by another replica, or after a wait
+	decideAgain result = iota // there is something new to decide with
+	finished                  // nothing is left to do for this observation
+	postponed                 // something is left to do: by another replica, or after a wait
 )
 
 // step decides what is to be done next, and does it if this replica may do it now. Nothing is done with a record that cannot be read.
-func (a *attempt) step(ctx context.Context) (result, error) {
-	if a.unreadable {
-		a.standby.Forget(a.node.Name)
+func (w *nodeWork) step(ctx context.Context) (result, error) {
+	if w.unreadable {
+		w.standby.Forget(w.node.Name)
 		return finished, nil
 	}
-	next := a.decide()
-	if next.Requeue > 0 {
-		a.requeueAfter(a.node.Name, next.Requeue)
+	next := w.decide()
+	if next.RequeueAfter > 0 {
+		w.requeueAfter(w.node.Name, next.RequeueAfter)
 	}
-	if !a.idle(next) {
-		return a.actIfAllowed(ctx, next)
+	if !w.nothingToDo(next) {
+		return w.actIfAllowed(ctx, next)
 	}
-	return a.lookAgain(ctx)
+	return w.lookAgain(ctx)
 }
 
 // decide returns the next action by what is known now, and when to decide again.
-func (a *attempt) decide() Action {
-	p, now := a.Policy(), a.Now()
-	features := a.features.factsOf(a.node.Name, p) // read before a.holds: rules that were judged without features are held again as soon as features are known
-	in := plan.Circumstances{
-		Policy: p.Holding(a.holds(p)), Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Now: now,
-		Devices: a.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: a.inventories.FactsFunc(p, nil),
+func (w *nodeWork) decide() Action {
+	p, now := w.Policy(), w.Now()
+	features := w.features.factsOf(w.node.Name, p) // read before a.holds: rules that were judged without features are held again as soon as features are known
+	inputs := plan.Inputs{
+		Policy: p.Holding(w.rulesHeld(p)), GuardInForce: w.Guard.InForce(), ClusterUID: w.ClusterUID(), Now: now,
+		Devices: w.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: w.inventories.FactsFunc(p, nil),
 	}
-	var refused, due time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance
-	in.Refused, refused = a.refusals.Waiting(a.node.UID, now)
-	switch a.event {
-	case Absent:
-		return DecideAbsent(a.entry, a.hasRecord, in)
-	case Deleted:
-		return Decide(a.entry, a.hasRecord, a.node, a.event, in)
+	var refusedWait, overdueIn time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance
+	inputs.Refused, refusedWait = w.refusals.Waiting(w.node.UID, now)
+	switch w.presence {
+	case NodeAbsent:
+		return DecideAbsent(w.entry, w.hasRecord, inputs)
+	case NodeDeleted:
+		return Decide(w.entry, w.hasRecord, w.node, w.presence, inputs)
 	}
 	var former predecessor
-	if _, transition := a.node.Transition(a.entry.Record, in.Policy, now); (!a.hasRecord || transition == policy.Begins) && p.Follows() && !a.node.Deleting() {
-		switch former = a.followed(); {
+	if _, transition := w.node.Transition(w.entry.Record, inputs.Policy, now); (!w.hasRecord || transition == policy.Begins) && p.Follows() && !w.node.Deleting() {
+		switch former = w.findPredecessor(); {
 		case former.pendingNode != "":
-			return Action{Step: NoStep, Plan: plan.Plan{Requeue: followRetry}}
-		case a.hasRecord:
-			in.Predecessor = &former.record
+			return Action{Step: NoStep, Plan: plan.Plan{RequeueAfter: followRetry}}
+		case w.hasRecord:
+			inputs.Predecessor = &former.record
 		default:
-			a.entry = store.Entry{Record: former.record}
+			w.entry = store.Entry{Record: former.record}
 		}
-		in.Ambiguous = len(former.candidates) > 0
+		inputs.MachineAmbiguous = len(former.candidates) > 0
 	}
-	violations := plan.Violations(a.entry.Record, a.node, in)
-	in.Overdue, due = a.compliance.Overdue(a.node.Name, a.node.UID, violations, now)
-	next := Decide(a.entry, a.hasRecord, a.node, a.event, in)
-	next.Requeue = soonest(next.Requeue, refused, due)
-	if a.leading.Load() {
-		a.reportDecision(a.node, next, former.candidates, violations)
+	violations := plan.Violations(w.entry.Record, w.node, inputs)
+	inputs.ViolationOverdue, overdueIn = w.compliance.Overdue(w.node.Name, w.node.UID, violations, now)
+	next := Decide(w.entry, w.hasRecord, w.node, w.presence, inputs)
+	next.RequeueAfter = soonest(next.RequeueAfter, refusedWait, overdueIn)
+	if w.leading.Load() {
+		w.reportDecision(w.node, next, former.candidates, violations)
 	}
 	return next
 }
 
 // lookAgain looks once more before nothing is done.
-func (a *attempt) lookAgain(ctx context.Context) (result, error) {
-	behind := a.node.Version > a.entry.Record.Observed(a.node.UID)
+func (w *nodeWork) lookAgain(ctx context.Context) (result, error) {
+	behind := w.node.Version > w.entry.Record.Observed(w.node.UID)
 	switch {
-	case a.event == Deleted && behind && !a.entryLive: // the last state of an object is not forgotten on the cache's word alone
-		return a.readLive(ctx)
-	case a.event == Present && a.hasRecord:
-		if result, err := a.resetRecord(ctx); err != nil || result != finished {
+	case w.presence == NodeDeleted && behind && !w.entryFromAPI: // the last state of an object is not forgotten on the cache's word alone
+		return w.readRecordFromAPI(ctx)
+	case w.presence == NodePresent && w.hasRecord:
+		if result, err := w.resetRecord(ctx); err != nil || result != finished {
 			return result, err
 		}
 	}
 	// Items that another replica has set count in a fight, as if this replica had set them.
-	a.noteSettings(a.standby.Settle(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
+	w.noteSetItems(w.standby.Settle(w.node.Name, w.entry.Version, w.node.Items, w.Now()))
 	return finished, nil
 }
 
@@ -234,27 +234,27 @@ const aheadFor = 2 * time.Second
 // resetRecord drops the versions of a record that claims a later state of the Node than the API server has. Such a record is from another cluster, from
 // a backup or from a client, and would hide every change of the Node. The Node is read after the record, and each change gives it a greater
 // resourceVersion, so a right record cannot be ahead of it. While the watch may just be late, resetRecord waits.
-func (a *attempt) resetRecord(ctx context.Context) (result, error) {
-	if a.entry.Record.Newest().Version <= a.node.Version {
+func (w *nodeWork) resetRecord(ctx context.Context) (result, error) {
+	if w.entry.Record.Newest().Version <= w.node.Version {
 		return finished, nil
 	}
-	if left := a.observations.noteAhead(a.node.Name, a.entry.Version); left > 0 {
-		a.requeueAfter(a.node.Name, left)
+	if left := w.observations.noteAhead(w.node.Name, w.entry.Version); left > 0 {
+		w.requeueAfter(w.node.Name, left)
 		return finished, nil
 	}
-	if !a.mayAct(Action{Step: Reset}) {
+	if !w.mayAct(Action{Step: StepResetVersions}) {
 		return postponed, nil
 	}
-	if !a.entryLive {
-		return a.readLive(ctx) // whole, and before the Node
+	if !w.entryFromAPI {
+		return w.readRecordFromAPI(ctx) // whole, and before the Node
 	}
-	node, err := a.getNode(ctx, a.node.Name)
-	if err != nil || node == nil || node.UID != a.node.UID { // the watch will bring another object
+	node, err := w.getNode(ctx, w.node.Name)
+	if err != nil || node == nil || node.UID != w.node.UID { // the watch will bring another object
 		return finished, err
 	}
-	if rebased, foreign := a.entry.Record.Rebase(a.Cluster(), node.Version); foreign {
-		return a.put(ctx, Action{Step: Reset, Write: &rebased})
+	if rebased, otherCluster := w.entry.Record.Rebase(w.ClusterUID(), node.Version); otherCluster {
+		return w.put(ctx, Action{Step: StepResetVersions, Record: &rebased})
 	}
-	a.requeueAfter(a.node.Name, a.observations.noteAhead(a.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
+	w.requeueAfter(w.node.Name, w.observations.noteAhead(w.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
 	return finished, nil
 }

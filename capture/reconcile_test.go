@@ -92,7 +92,7 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 				w.holds(c.record)
 			}
 			w.register(c.node)
-			r := w.leader(func(o *Options) { o.Cluster = func() string { return "here" } })
+			r := w.leader(func(o *Options) { o.ClusterUID = func() string { return "here" } })
 			require.Empty(t, r.works())
 			assert.Equal(t, c.writes, r.wrote())
 			assert.Equal(t, c.events, r.reported())
@@ -180,8 +180,8 @@ func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 			}
 			require.Empty(t, r.works())
 			assert.Equal(t, c.want, w.record().Items())
-			assert.Equal(t, recordTime(now), w.record().DeletedAt)
-			assert.False(t, r.Knows("n1"), "nothing is left to do")
+			assert.Equal(t, truncateToSecond(now), w.record().DeletedAt)
+			assert.False(t, r.Tracks("n1"), "nothing is left to do")
 		})
 	}
 }
@@ -209,7 +209,7 @@ func TestANodeThatIsDeletedBeforeTheWatchHasBroughtItIsMarkedAsDeleted(t *testin
 		w.delete()
 		r.runs(aheadFor)
 		assert.False(t, w.record().DeletedAt.IsZero())
-		assert.False(t, r.Knows("n1"))
+		assert.False(t, r.Tracks("n1"))
 	})
 }
 
@@ -302,7 +302,7 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 		require.Equal(t, labels{"nodekeep.dev/restoring:NoSchedule": ""}, w.shows(), "nothing is given up early")
 		r.Enqueue("n1")
 	}
-	assert.Equal(t, roundsBeforeKeyByKey-1, retries)
+	assert.Equal(t, refusalsBeforeItemByItem-1, retries)
 	all := labels{"dedicated": "ci", "dedicated:NoSchedule": "ci", "k": "v", "z": "1", "nodekeep.dev/restoring:NoSchedule": ""}
 	assert.Equal(t, all, w.shows(), "all but the label, and the gate stays")
 	assert.Equal(t, "x", w.record().Items()["refused"], "it stays remembered")
@@ -458,7 +458,7 @@ func TestThatARecordOfALiveNodeVanishedIsCountedAndItIsWrittenAgain(t *testing.T
 	w := newCluster(t, "", node("a", "10", labels{"k": "v"}))
 	r := w.leads()
 	w.Remove("n1")
-	r.RecordLost("n1")
+	r.NoteRecordRemoved("n1")
 	r.reconciles()
 	assert.Equal(t, labels{"k": "v"}, w.record().Items())
 	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))

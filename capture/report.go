@@ -27,10 +27,10 @@ const (
 // reportDecision reports what a decision leaves undone on a Node. The parameter candidates names the Nodes that may be the same machine.
 func (c *Controller) reportDecision(node *observe.Node, next Action, candidates []string, violations []governance.Violation) {
 	c.reportAmbiguous(node, candidates)
-	c.reportForeign(node, next.Foreign)
+	c.reportTaintConflicts(node, next.TaintConflicts)
 	c.reportRules(node, next.Rules)
 	c.reportInventory(node)
-	c.reportNoRoom(node, next.NoRoom)
+	c.reportLabelsWithoutRoom(node, next.LabelsWithoutRoom)
 	if next.Step == NoStep { // not for labels that are about to be restored
 		c.reportViolations(node, violations)
 	}
@@ -43,19 +43,19 @@ func (c *Controller) reportAmbiguous(node *observe.Node, candidates []string) {
 		return
 	}
 	c.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", node.Name, "records", names)
-	c.warn(node, MachineAmbiguous,
+	c.warningEvent(node, MachineAmbiguous,
 		"Only taints are restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists, is quarantined, or was followed. Nodes: %s",
 		len(candidates), names)
 }
 
-// reportForeign reports once the taints that rules want and another client has set.
-func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
-	for _, taint := range foreign {
+// reportTaintConflicts reports once the taints that rules want and another client has set.
+func (c *Controller) reportTaintConflicts(node *observe.Node, conflicts []corev1.Taint) {
+	for _, taint := range conflicts {
 		if !c.notices.First(node.UID, taint.ToString()) {
 			continue
 		}
 		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
-		c.warn(node, ItemTaken,
+		c.warningEvent(node, ItemTaken,
 			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
 			taint.ToString())
 	}
@@ -72,7 +72,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if label.Value == value || !c.notices.First(node.UID, "taken "+key+"="+label.Value+" "+value) {
 			continue
 		}
-		c.tell(node, ItemTaken,
+		c.normalEvent(node, ItemTaken,
 			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
 			label.Rule, key, label.Value, key, value)
 	}
@@ -83,7 +83,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		}
 		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
-		c.warn(node, RuleLabelInvalid,
+		c.warningEvent(node, RuleLabelInvalid,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Reason)
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
@@ -102,17 +102,17 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 
 // reportConflict reports once that both keys of a migration have a value of their own.
 func (c *Controller) reportConflict(node *observe.Node, key, old, value string) {
-	from := ""
+	oldKey := ""
 	for _, m := range c.Policy().Migrations() {
 		if m.To == key {
-			from = m.From
+			oldKey = m.From
 		}
 	}
 	if old == value || value == "" && !node.Shows(key) || !c.notices.First(node.UID, "conflict "+key+"="+old+" "+value) {
 		return
 	}
-	c.warn(node, ItemTaken,
-		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, value)
+	c.warningEvent(node, ItemTaken,
+		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", oldKey, key, oldKey, old, key, value)
 }
 
 // reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
@@ -122,19 +122,19 @@ func (c *Controller) reportInventory(node *observe.Node) {
 			continue
 		}
 		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
-		c.warn(node, FactsUnknown, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
+		c.warningEvent(node, FactsUnknown, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
 			source, problem)
 	}
 }
 
-// reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
-func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
+// reportLabelsWithoutRoom reports once which labels of rules wait because the annotations of the Node are full.
+func (c *Controller) reportLabelsWithoutRoom(node *observe.Node, keys []string) {
 	if len(keys) == 0 || !c.notices.First(node.UID, "no room") {
 		return
 	}
 	c.Metrics.count(itemRefused, slices.Values(keys))
 	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
-	c.warn(node, LabelRefused,
+	c.warningEvent(node, LabelRefused,
 		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
 		len(keys), keys[0])
 }
@@ -159,61 +159,61 @@ func (c *Controller) reportViolations(node *observe.Node, violations []governanc
 		return
 	}
 	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
-	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
+	c.warningEvent(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
 }
 
 // reportPaused reports the first pause of a fight over an item.
-func (a *attempt) reportPaused(set plan.Setting) {
-	managers := a.node.Rivals(set.Item)
-	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
-		"node", a.node.Name, "item", set.Item, "others", managers)
+func (w *nodeWork) reportPaused(desired plan.DesiredItem) {
+	managers := w.node.Rivals(desired.Item)
+	w.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
+		"node", w.node.Name, "item", desired.Item, "others", managers)
 	named, intent := "another one, which metadata.managedFields do not show,", "removes it"
 	if len(managers) > 0 {
 		named = fmt.Sprintf("%q", strings.Join(managers, ", "))
 	}
-	if !set.Removed {
-		intent = fmt.Sprintf("sets it to %q", set.Value)
+	if !desired.Removed {
+		intent = fmt.Sprintf("sets it to %q", desired.Value)
 	}
-	a.warn(a.node, ItemPaused,
+	w.warningEvent(w.node, ItemPaused,
 		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named, describe(set), intent, a.fights.Longest(), a.Policy().Gate())
+		observe.FieldManager, named, describe(desired), intent, w.fights.Longest(), w.Policy().Gate())
 }
 
-func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
-	restored, corrected, rules, taints, registered := done.WithCause(plan.Record), done.WithCause(plan.Correction), done.ByRules(), done.WithCause(plan.Derivation), done.WithCause(plan.Registration)
+func (c *Controller) reportChange(step Step, change plan.Plan, node *observe.Node) {
+	restored, corrected, rules, taints, registered := change.WithCause(plan.CauseRecord), change.WithCause(plan.CauseCorrection), change.RuleEdits(), change.WithCause(plan.CauseDerivedTaint), change.WithCause(plan.CauseRegistrationTaint)
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
 	c.Metrics.count(itemRestored, maps.Keys(restored.Values()))
 	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
-		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", done.LiftsGate())
+		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", change.LiftsGate())
 	if len(restored) > 0 {
-		c.tell(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
+		c.normalEvent(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
 	}
 	if len(corrected) > 0 {
-		c.tell(node, LabelsRestored,
+		c.normalEvent(node, LabelsRestored,
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(corrected.Values()), strings.Join(corrected.Removed(), ", "))
 	}
 	if len(taints) > 0 {
-		c.tell(node, RulesApplied,
+		c.normalEvent(node, RulesApplied,
 			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(taints.Taints(false))), orNone(policy.Shown(taints.Taints(true))))
 	}
 	if len(rules) > 0 {
 		c.Metrics.count(ruleSet, maps.Keys(rules.Values()))
 		c.Metrics.count(ruleRemoved, slices.Values(rules.Removed()))
-		for _, key := range done.Drifted() {
+		for _, key := range change.Drifted() {
 			c.Metrics.drifted.WithLabelValues(key).Inc()
 		}
-		c.Metrics.count(ruleDrifted, slices.Values(done.Drifted()))
-		c.tell(node, RulesApplied, "By the rules of the policy; set: %s; removed: %s",
-			orNone(shownLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
+		c.Metrics.count(ruleDrifted, slices.Values(change.Drifted()))
+		c.normalEvent(node, RulesApplied, "By the rules of the policy; set: %s; removed: %s",
+			orNone(formatLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
 	}
 	if len(registered) > 0 {
-		c.tell(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
+		c.normalEvent(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
-	case done.LiftsGate() && done.ByClient:
-		c.tell(node, GateLifted, "An emergency is declared, so the Node is opened whatever it lacks; removed the taint %s", c.Policy().Gate())
-	case done.LiftsGate():
-		c.tell(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
+	case change.LiftsGate() && change.ByClient:
+		c.normalEvent(node, GateLifted, "An emergency is declared, so the Node is opened whatever it lacks; removed the taint %s", c.Policy().Gate())
+	case change.LiftsGate():
+		c.normalEvent(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
 	}
 }
 
@@ -221,7 +221,7 @@ func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node)
 func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
 	c.Metrics.count(itemRefused, slices.Values([]string{key}))
 	c.Logger.Error("label refused; it stays remembered, the gate stays on, and it is tried again", "node", node.Name, "key", key, "error", refusal)
-	c.warn(node, LabelRefused,
+	c.warningEvent(node, LabelRefused,
 		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
 		key, c.Policy().Gate(), refusal)
 }
@@ -232,7 +232,7 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
-	c.warn(node, RecordInvalid,
+	c.warningEvent(node, RecordInvalid,
 		"The record of this Node cannot be read, so nothing is restored and the taint %s stays if it is on. Correct ConfigMap %s in namespace %s, or delete it: nodekeep forget %s. (%v)",
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
@@ -242,7 +242,7 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanished.Inc()
 	c.Logger.Error("record of a live node was deleted, put back older, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
-	c.warn(node, RecordVanished,
+	c.warningEvent(node, RecordVanished,
 		"The record of this Node was deleted, or an older one was put in its place. It is written anew from what the Node shows. Nothing is removed from the Node or reverted there. What it does not show is lost. Find out who changes ConfigMap %s in namespace %s, and take that right away.",
 		store.Name(node.Name), c.Namespace)
 }
@@ -254,7 +254,7 @@ func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
 		return
 	}
 	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)
-	c.warn(node, RecordNearlyFull,
+	c.warningEvent(node, RecordNearlyFull,
 		"The record of this Node has %d of the %d bytes that it may have. A larger one is not written: what clients then decide is lost with the Node object. Find out who sets so many labels (nodekeep show %s --history), or name them in labels.ignore of the policy.",
 		bytes, record.MaxBytes, node.Name)
 }
@@ -265,40 +265,40 @@ func (c *Controller) reportWrite(step Step, prev, next record.Record, node *obse
 	c.Logger.Info("record written", "node", next.Node, "step", step, "entries", len(next.Entries))
 	c.reportNearlyFull(next, node)
 	switch step {
-	case Isolate:
+	case StepQuarantine:
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", next.Node)
-		c.warn(node, MachineMismatch,
+		c.warningEvent(node, MachineMismatch,
 			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept record %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
 			c.Policy().Gate(), next.Node, c.Namespace, store.Name(next.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
-	case Release:
+	case StepEndQuarantine:
 		c.Logger.Info("quarantine ended; the policy has none any more", "node", next.Node)
 		got := "This machine gets what the one before had under the name; what was set on it since comes first"
 		if c.Policy().TellsMachinesApart() {
 			got = "This machine keeps its own. What the one before had is set aside, and comes with that machine again"
 		}
-		c.tell(node, MachineChanged, "The policy quarantines no machine any more. %s", got)
-	case Begin:
+		c.normalEvent(node, MachineChanged, "The policy quarantines no machine any more. %s", got)
+	case StepNewMachine:
 		c.Logger.Info("another machine has the name of a node and begins with nothing; the record of the one before is set aside", "node", next.Node)
-		c.tell(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", next.Node)
-	case Return:
+		c.normalEvent(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", next.Node)
+	case StepReturnMachine:
 		c.Logger.Info("a machine has its name again", "node", next.Node)
-		c.tell(node, MachineChanged, "This machine had the name before, and gets the record that it had then")
-	case Reset:
+		c.normalEvent(node, MachineChanged, "This machine had the name before, and gets the record that it had then")
+	case StepResetVersions:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", next.Node)
 		newest := prev.Newest()
-		c.warn(node, RecordReset,
+		c.warningEvent(node, RecordReset,
 			"The record of this Node was not written in this cluster: it named object %q and resourceVersion %q, but this Node is at %s. Its labels and taints are used; its versions were dropped. (ConfigMap %s)",
 			newest.UID, newest.Version, node.ResourceVersion, store.Name(next.Node))
-	case Update:
+	case StepUpdateRecord:
 		changed, flapped := c.Metrics.churn.Compare(next.Newest().UID, prev.Items(), next.Items(), c.Now())
 		c.Metrics.count(itemRecorded, slices.Values(changed))
 		c.Metrics.count(itemFlapped, slices.Values(flapped))
-	case Create:
+	case StepCreateRecord:
 		c.reportKeptOff(next, node)
-	case Follow:
+	case StepFollowMachine:
 		c.reportKeptOff(next, node)
 		c.reportFollowed(next, node)
-	case Adopt:
+	case StepAdoptObject:
 		c.reportRestored(prev, node)
 		c.reportKeptOff(next, node)
 	}
@@ -310,7 +310,7 @@ func (c *Controller) reportFollowed(next record.Record, node *observe.Node) {
 	if next.Quarantined != nil {
 		waits = keyList(next.Quarantined.Items()) + "; to decide: nodekeep accept record " + next.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
-	c.tell(node, MachineChanged,
+	c.normalEvent(node, MachineChanged,
 		"This machine was Node %s before, and gets its record. Waits for an operator: %s", next.Followed, waits)
 }
 
@@ -319,12 +319,12 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 	listed := node.DerivedLabels(r, c.Policy(), c.Guard.InForce())
 	var removed []string
 	for _, key := range slices.Sorted(maps.Keys(listed)) {
-		if label := listed[key]; label.Absent && label.Brought {
+		if label := listed[key]; label.Absent && label.RemovedAtCreate {
 			removed = append(removed, fmt.Sprintf("%s (rule %s)", key, label.Rule))
 		}
 	}
 	if len(removed) > 0 {
-		c.tell(node, RulesApplied, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
+		c.normalEvent(node, RulesApplied, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
 	}
 }
 
@@ -332,25 +332,25 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 func (c *Controller) reportRestored(prev record.Record, node *observe.Node) {
 	stamp, _ := node.Stamp(c.Guard.InForce())
 	var restored []string
-	for key, by := range stamp.Given {
+	for key, given := range stamp.Given {
 		shown, ok := node.Items[key]
-		if e, known := prev.Entry(key); known && !e.Removed && ok && record.Listed(key, shown) == by.Value && by.Version == 0 {
+		if e, known := prev.Entry(key); known && !e.Removed && ok && record.Listed(key, shown) == given.Value && given.Version == 0 {
 			restored = append(restored, key)
 		}
 	}
 	slices.Sort(restored)
 	if len(restored) > 0 {
-		c.tell(node, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
+		c.normalEvent(node, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
 	}
 }
 
-// tell creates an Event about a Node object.
-func (c *Controller) tell(node *observe.Node, reason, format string, args ...any) {
+// normalEvent creates an Event about a Node object.
+func (c *Controller) normalEvent(node *observe.Node, reason, format string, args ...any) {
 	c.Events.Eventf(reference(node), corev1.EventTypeNormal, reason, format, args...)
 }
 
-// warn creates an Event about a Node object that an operator should see.
-func (c *Controller) warn(node *observe.Node, reason, format string, args ...any) {
+// warningEvent creates an Event about a Node object that an operator should see.
+func (c *Controller) warningEvent(node *observe.Node, reason, format string, args ...any) {
 	c.Events.Eventf(reference(node), corev1.EventTypeWarning, reason, format, args...)
 }
 
@@ -360,14 +360,14 @@ func reference(node *observe.Node) *corev1.ObjectReference {
 }
 
 // describe names what is set.
-func describe(set plan.Setting) string {
-	switch set.Item {
-	case plan.ManagedFields:
-		return set.Item
+func describe(desired plan.DesiredItem) string {
+	switch desired.Item {
+	case plan.ManagedFieldsItem:
+		return desired.Item
 	case policy.TaintsAnnotation, policy.LabelsAnnotation:
-		return "annotation " + set.Item
+		return "annotation " + desired.Item
 	}
-	return kindOf(set.Item) + " " + set.Item
+	return kindOf(desired.Item) + " " + desired.Item
 }
 
 // kindOf returns the kind of an item: label, taint or annotation.
@@ -386,8 +386,8 @@ func keyList(labels map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
 }
 
-// shownLabels returns labels as kubectl label takes them.
-func shownLabels(labels map[string]string) string {
+// formatLabels returns labels as kubectl label takes them.
+func formatLabels(labels map[string]string) string {
 	var shown []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		shown = append(shown, key+"="+labels[key])

@@ -39,7 +39,7 @@ func TestEventsAboutThePolicyAreAboutTheNodePolicy(t *testing.T) {
 	events := &aboutRecorder{}
 	object := &fixedObject{uid: "u"}
 	w := newCluster(t, "")
-	r := w.replica(func(o *Options) { o.Events, o.Object = events, object })
+	r := w.replica(func(o *Options) { o.Events, o.PolicySource = events, object })
 	bad := policy.FileErrors{{Message: "spec.labels.keep: wrong"}}
 	r.ReportPolicy(bad)
 	assert.Empty(t, events.reasons, "the leader says it")

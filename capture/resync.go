@@ -11,11 +11,11 @@ import (
 // A resync repairs what no event has brought. It reconciles only Nodes whose inputs have changed since there was nothing to do: with 100,000 Nodes, all
 // decisions together take seconds.
 
-// fullResyncRounds is in how many resyncs each Node is reconciled once, whatever its inputs are. That repairs what this file might not know of. At the
+// resyncsPerFullResync is in how many resyncs each Node is reconciled once, whatever its inputs are. That repairs what this file might not know of. At the
 // default interval, it takes an hour.
-const fullResyncRounds = 12
+const resyncsPerFullResync = 12
 
-// inputs are those inputs of a reconcile that can change without an event of the Node's own, or with a lost one. While they stay the same, a Node that
+// resyncInputs are those inputs of a reconcile that can change without an event of the Node's own, or with a lost one. While they stay the same, a Node that
 // had nothing to do has nothing to do. [observations] keep them, and drop them if something is left to do.
 //
 // All other inputs of a reconcile lead to the Node by themselves:
@@ -29,33 +29,33 @@ const fullResyncRounds = 12
 //   - the API server's state: a Node is not settled if it or its record was read live. Memory may be stale then.
 //   - records of other Nodes: a Node without a record may follow its machine, so it is never settled
 //   - fights, the coalescer, the pace and standby: they only delay what is to be done
-type inputs struct {
-	record      string // version of the ConfigMap; empty: there is no record
-	devices     observe.Devices
-	features    observe.Features
-	annotations int // bytes, of other clients
-	shared      unique.Handle[sharedInputs]
+type resyncInputs struct {
+	recordVersion string // version of the ConfigMap; empty: there is no record
+	devices       observe.Devices
+	features      observe.Features
+	annotations   int // bytes, of other clients
+	shared        unique.Handle[sharedInputs]
 }
 
 // sharedInputs are equal for all Nodes.
 type sharedInputs struct {
-	guarded   bool   // the guard policies are in force
-	cluster   string // its UID
-	held      bool   // rules must only add labels
-	inventory string // which snapshots are in force and not stale
+	guarded    bool   // the guard policies are in force
+	clusterUID string // its UID
+	held       bool   // rules must only add labels
+	inventory  string // which snapshots are in force and not stale
 }
 
-// inputsOf returns those of a Node now; the zero value if it must be reconciled in any case.
-func (c *Controller) inputsOf(name string) inputs {
+// resyncInputsOf returns those of a Node now; the zero value if it must be reconciled in any case.
+func (c *Controller) resyncInputsOf(name string) resyncInputs {
 	p := c.Policy()
 	entry, _ := c.Records.Get(name) // of an unreadable record, the version says that it has changed
 	if entry.Version == "" && p.Follows() {
-		return inputs{}
+		return resyncInputs{}
 	}
-	return inputs{
-		record: entry.Version, devices: c.devices.factsOf(name, p), features: c.features.factsOf(name, p), annotations: c.observations.annotationBytes(name),
+	return resyncInputs{
+		recordVersion: entry.Version, devices: c.devices.factsOf(name, p), features: c.features.factsOf(name, p), annotations: c.observations.annotationBytes(name),
 		shared: unique.Make(sharedInputs{
-			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.holds(p), inventory: c.inventories.InForce(p),
+			guarded: c.Guard.InForce(), clusterUID: c.ClusterUID(), held: c.rulesHeld(p), inventory: c.inventories.InForceKey(p),
 		}),
 	}
 }
@@ -63,25 +63,25 @@ func (c *Controller) inputsOf(name string) inputs {
 // resync queues the Nodes that may have something to do. round is how many resyncs there were before.
 func (c *Controller) resync(round uint32) {
 	for _, name := range c.observations.names() {
-		settled := false
+		unchanged := false
 		_ = contain.Call(func() error { // a panic counts as not settled; the reconcile that follows reports it
-			settled = !fullDecision(name, round) && c.observations.settledBy(name, c.inputsOf(name))
+			unchanged = !dueForFullResync(name, round) && c.observations.unchangedSinceIdle(name, c.resyncInputsOf(name))
 			return nil
 		})
-		if !settled {
+		if !unchanged {
 			c.queue.Add(name)
 		}
 	}
-	for _, name := range c.Records.Nodes() {
-		if !c.observations.knows(name) {
+	for _, name := range c.Records.NodeNames() {
+		if !c.observations.tracks(name) {
 			c.queue.Add(name)
 		}
 	}
 }
 
-// fullDecision spreads the Nodes evenly over the rounds.
-func fullDecision(name string, round uint32) bool {
+// dueForFullResync spreads the Nodes evenly over the rounds.
+func dueForFullResync(name string, round uint32) bool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails
-	return (hash.Sum32()+round)%fullResyncRounds == 0
+	return (hash.Sum32()+round)%resyncsPerFullResync == 0
 }

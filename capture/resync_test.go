@@ -32,7 +32,7 @@ governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {tai
 // notItsTurn returns a resync in which n1 is reconciled only if an input has changed.
 func notItsTurn(t *testing.T) (round uint32) {
 	t.Helper()
-	for fullDecision("n1", round) {
+	for dueForFullResync("n1", round) {
 		round++
 	}
 	return round
@@ -55,8 +55,8 @@ func settles(t *testing.T, w *cluster) *replica {
 	r := w.leader()
 	if w.policy.LabelRules().LooksAtInventory() {
 		r.readsRacks(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7"}}`)
-		r.devices.allRead(w.policy.LabelRules().Drivers())
-		r.features.allRead(w.policy.LabelRules().NodeFeatures())
+		r.devices.setRead(w.policy.LabelRules().Drivers())
+		r.features.setRead(w.policy.LabelRules().NodeFeatures())
 	}
 	r.releases(w.policy.RulesHash())
 	require.Empty(t, r.works())
@@ -70,9 +70,9 @@ func settles(t *testing.T, w *cluster) *replica {
 func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 	inputs := map[string]func(w *cluster, r *replica){
 		"Policy":  func(w *cluster, r *replica) { w.policy = loadPolicy(t, ""); r.EnqueueAll() },
-		"Refused": func(_ *cluster, r *replica) { r.refusals.Refused("a", "team", now); r.EnqueueAll() },
+		"Refused": func(_ *cluster, r *replica) { r.refusals.NoteRefused("a", "team", now); r.EnqueueAll() },
 		"Guarded": func(_ *cluster, r *replica) { r.Guard = guard.Known(false) },
-		"Cluster": func(_ *cluster, r *replica) { r.Cluster = func() string { return "other" } },
+		"Cluster": func(_ *cluster, r *replica) { r.ClusterUID = func() string { return "other" } },
 		"Devices": func(_ *cluster, r *replica) {
 			r.devices.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.Drivers{"gpu.nvidia.com": {"productName"}})})
 		},
@@ -97,7 +97,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		}
 	}
 	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.releases("others") }) })
-	for field := range reflect.TypeFor[plan.Circumstances]().Fields() {
+	for field := range reflect.TypeFor[plan.Inputs]().Fields() {
 		change, known := inputs[field.Name]
 		require.True(t, known, "inputs of capture/resync.go: does a resync see that plan.Circumstances.%s has changed?", field.Name)
 		if change == nil {
@@ -198,7 +198,7 @@ func TestANodeThatMayFollowItsMachineIsNotSkipped(t *testing.T) {
 	for _, follows := range []bool{false, true} {
 		w := newCluster(t, fmt.Sprintf("machine: {follow: %t}", follows), node("a", "10", nil))
 		r := w.leads()
-		require.Empty(t, w.Nodes(), "nothing is recorded of it")
+		require.Empty(t, w.NodeNames(), "nothing is recorded of it")
 		r.enqueueAll()
 		require.Empty(t, r.works())
 		assert.Equal(t, follows, r.queues(notItsTurn(t)))
@@ -209,12 +209,12 @@ func TestEachNodeIsDecidedAnewOnceInSoManyResyncs(t *testing.T) {
 	w := newCluster(t, "")
 	r := settles(t, w)
 	decided, maximum := 0, map[uint32]int{}
-	for round := range uint32(fullResyncRounds) {
+	for round := range uint32(resyncsPerFullResync) {
 		if r.queues(round) {
 			decided++
 		}
 		for i := range 1200 {
-			if fullDecision(fmt.Sprintf("worker-%d.example.com", i), round) {
+			if dueForFullResync(fmt.Sprintf("worker-%d.example.com", i), round) {
 				maximum[round]++
 			}
 		}

@@ -49,12 +49,12 @@ func ruled(t *testing.T, nodes int) *Controller {
 func TestWithoutANoteOfTheRulesInForceNotEvenTheirEndIsTakenForGranted(t *testing.T) {
 	c := ruled(t, 10)
 	c.rollout.Check(t.Context())
-	assert.True(t, c.holds(c.Policy()), "the labels of all Nodes would be removed")
+	assert.True(t, c.rulesHeld(c.Policy()), "the labels of all Nodes would be removed")
 	held, known := c.HeldRules()
 	require.True(t, known)
-	assert.Equal(t, &rollout.HeldRules{Rules: policy.NoRules, Nodes: 10}, held)
+	assert.Equal(t, &rollout.HeldRules{Hash: policy.NoRules, Nodes: 10}, held)
 
 	empty := ruled(t, 0)
 	empty.rollout.Check(t.Context())
-	assert.False(t, empty.holds(empty.Policy()), "on a new cluster nothing is removed")
+	assert.False(t, empty.rulesHeld(empty.Policy()), "on a new cluster nothing is removed")
 }

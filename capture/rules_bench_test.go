@@ -24,7 +24,7 @@ import (
 // labels, and with 50, of which ten are true of the Node and set 3 labels. "all-decided" reconciles every Node, as after a change of the policy.
 func BenchmarkResync(b *testing.B) {
 	replacement, rest := measure.PolicyOfRules(50, 16), measure.PolicyOfRules(0, 16)
-	measure.InTurn(b, fullResyncRounds,
+	measure.InTurn(b, resyncsPerFullResync,
 		measure.Variant{Name: "without-rules", Run: resyncOf(b, rest, 0, (*Controller).resync)},
 		measure.Variant{Name: "50-rules", Run: resyncOf(b, replacement, 3, (*Controller).resync)},
 		measure.Variant{Name: "50-rules-all-decided", Run: resyncOf(b, replacement, 3, func(c *Controller, _ uint32) { c.enqueueAll() })})
@@ -62,7 +62,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 		r.observations.observeLive(observe.SlimOf(observe.FromNode(settled)))
 	}
 	r.leading.Store(true)
-	r.holds = func(policy.Policy) bool { return false }
+	r.rulesHeld = func(policy.Policy) bool { return false }
 	round := uint32(0)
 	work := func() {
 		for r.queue.Len() > 0 {

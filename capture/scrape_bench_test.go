@@ -24,7 +24,7 @@ func BenchmarkScrape(b *testing.B) {
 			p := policy.Default()
 			c := newController(Options{Policy: func() policy.Policy { return p }, Metrics: NewMetrics(registry), Now: time.Now},
 				workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()))
-			c.Metrics.watch(c)
+			c.Metrics.registerController(c)
 			for i := range 100_000 {
 				node := &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", i), UID: "1"}}
 				if i < gated {

@@ -322,10 +322,10 @@ func (c *process) Get(name string) (recordEntry, error) {
 	return c.receivedUntil(name, c.inMemory(name))
 }
 
-// GetLive returns the record as the API server has it.
-func (c *process) GetLive(ctx context.Context, name string) (entry recordEntry, err error) {
+// GetFromAPI returns the record as the API server has it.
+func (c *process) GetFromAPI(ctx context.Context, name string) (entry recordEntry, err error) {
 	err = c.call("reads the record of "+name, func() error {
-		entry, err = c.records.GetLive(ctx, name)
+		entry, err = c.records.GetFromAPI(ctx, name)
 		return err
 	})
 	c.readRecord = true
@@ -368,11 +368,11 @@ func (w *cluster) wrote(by *process, prev recorded, found bool, entry recordEntr
 	}
 }
 
-// OfMachine finds nothing: no policy of the simulation follows machines.
-func (c *process) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
+// ListByMachine finds nothing: no policy of the simulation follows machines.
+func (c *process) ListByMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
-// Nodes returns the names that the process has a record of.
-func (c *process) Nodes() (names []string) {
+// NodeNames returns the names that the process has a record of.
+func (c *process) NodeNames() (names []string) {
 	for _, name := range c.scenario.names {
 		if _, err := c.receivedUntil(name, c.received[name]); err == nil {
 			names = append(names, name)

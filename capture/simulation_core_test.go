@@ -89,8 +89,8 @@ func saysDeleted(r recorded) bool { return !r.DeletedAt.IsZero() }
 func newestObject(r recorded) types.UID { return r.Newest().UID }
 
 // holds reports whether a state is the newest one of its object that a record was merged with.
-func holds(r recorded, object types.UID, version int) bool {
-	return r.Observed(object) == record.Version(version)
+func holds(r recorded, uid types.UID, version int) bool {
+	return r.Observed(uid) == record.Version(version)
 }
 
 // withoutReason reports whether a write changed nothing that is worth one.
@@ -181,8 +181,8 @@ func loadPolicy(text string, prev *policy.Policy) policy.Policy {
 type capturePorts struct {
 	client  kubernetes.Interface
 	records interface {
-		capture.Records
-		gc.LiveRecords
+		capture.RecordStore
+		gc.RecordClient
 	}
 	policy  func() policy.Policy
 	guards  bool
@@ -193,24 +193,24 @@ type capturePorts struct {
 
 func newProcess(p capturePorts) *capture.Process {
 	return capture.NewProcess(capture.Options{
-		Client: p.client, Records: p.records, Policy: p.policy, Events: &eventrecord.FakeRecorder{}, Guard: guard.Known(p.guards), Cluster: func() string { return clusterUID },
+		Client: p.client, Records: p.records, Policy: p.policy, Events: &eventrecord.FakeRecorder{}, Guard: guard.Known(p.guards), ClusterUID: func() string { return clusterUID },
 		Metrics: capture.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Now: p.now,
 	}, p.pause, p.delayed)
 }
 
 // collectRecords removes the records that are due.
 func collectRecords(p *capture.Process, records interface {
-	gc.Records
-	gc.LiveRecords
+	gc.RecordCache
+	gc.RecordClient
 }, client kubernetes.Interface, current func() policy.Policy, now func() time.Time) {
 	gc.New(gc.Options{
-		Records: records, Nodes: p, Policy: current, Stopgap: func() bool { return false }, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
+		Records: records, Controller: p, Policy: current, PolicyIsFallback: func() bool { return false }, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
 		Fraction: 1, Remover: gc.Remover{Records: records, Client: client},
 	}).Sweep(context.Background(), func(context.Context) error { return nil })
 }
 
 // recordDeletion returns what the DELETE handler does about a Node that is about to be deleted.
-func recordDeletion(nodes webhook.Nodes, records capture.Records, current func() policy.Policy, guards bool, now func() time.Time, name string, uid types.UID) error {
+func recordDeletion(nodes webhook.Nodes, records capture.RecordStore, current func() policy.Policy, guards bool, now func() time.Time, name string, uid types.UID) error {
 	return webhook.NewDeletions(webhook.DeletionOptions{
 		Nodes: nodes, Records: records, Cluster: func() string { return clusterUID }, Policy: current, Guard: guard.Known(guards),
 		Logger: slog.New(slog.DiscardHandler), Now: now,

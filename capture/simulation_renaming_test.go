@@ -367,7 +367,7 @@ func (s snapshot) Get(name string) (store.Entry, error) {
 	return store.Entry{}, store.ErrNotFound
 }
 
-func (s snapshot) OfMachine(record.Machine) (records []record.Record, err error) {
+func (s snapshot) ListByMachine(record.Machine) (records []record.Record, err error) {
 	for _, entry := range s.entries {
 		records = append(records, entry.Record)
 	}
@@ -378,7 +378,7 @@ func (s snapshot) Progress() time.Time { return s.current }
 
 func (w *renaming) known() map[string]store.Entry {
 	all := map[string]store.Entry{}
-	for _, name := range w.Nodes() {
+	for _, name := range w.NodeNames() {
 		if entry, err := w.Get(name); err == nil {
 			all[name] = entry
 		}

@@ -87,7 +87,7 @@ func (t *totals) add(seed uint64, w *cluster) (fails bool) {
 		return false
 	}
 	t.failed++
-	name := kind(w.failure)
+	name := factResource(w.failure)
 	t.failures[name] = append(t.failures[name], seed)
 	return len(t.failures[name]) == 1
 }
@@ -114,15 +114,15 @@ func report(t *testing.T, seed uint64, w *cluster) {
 		return
 	}
 	logged := shrink(w.draws.logged, int(setting(shrinkVariable, 3000)), func(logged []uint64) bool {
-		return kind(run(seed, &draws{logged: logged}, false).failure) == kind(w.failure)
+		return factResource(run(seed, &draws{logged: logged}, false).failure) == factResource(w.failure)
 	})
 	short := run(seed, &draws{logged: logged}, true)
 	t.Errorf("%s\n%s=%d replays the whole scenario; in short:\n%s\n%s",
 		w.failure, seedVariable, seed, strings.Join(short.lines, "\n"), short.failure)
 }
 
-// kind returns what a failure says without the names and values in it.
-func kind(failure string) string {
+// factResource returns what a failure says without the names and values in it.
+func factResource(failure string) string {
 	words := strings.Fields(failure)
 	return strings.Join(words[:min(2, len(words))], " ")
 }

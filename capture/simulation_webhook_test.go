@@ -77,8 +77,8 @@ type replicaRecords struct {
 	reviewed types.UID // the object whose deletion is reviewed
 }
 
-// OfMachine finds nothing: no policy of the simulation follows machines.
-func (r *replicaRecords) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
+// ListByMachine finds nothing: no policy of the simulation follows machines.
+func (r *replicaRecords) ListByMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
 // Progress returns when the records were last known to be current.
 func (r *replicaRecords) Progress() time.Time {
@@ -202,14 +202,14 @@ func (r *replicaRecords) Get(name string) (recordEntry, error) {
 	return r.receivedUntil(name, r.inMemory(name))
 }
 
-func (r *replicaRecords) Nodes() []string { return nil }
+func (r *replicaRecords) NodeNames() []string { return nil }
 
-func (r *replicaRecords) GetLive(ctx context.Context, name string) (recordEntry, error) {
+func (r *replicaRecords) GetFromAPI(ctx context.Context, name string) (recordEntry, error) {
 	r.meanwhile()
 	if r.fails() {
 		return recordEntry{}, errServer
 	}
-	return r.records.GetLive(ctx, name)
+	return r.records.GetFromAPI(ctx, name)
 }
 
 func (r *replicaRecords) Put(ctx context.Context, next recorded, version string) (recordEntry, error) {

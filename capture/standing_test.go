@@ -41,7 +41,7 @@ func (w *watched) standsAs(t *testing.T, want ...int) {
 // dealsWith does what a worker does with a name.
 func (w *watched) dealsWith(name string, dealt bool) {
 	w.start(name)
-	w.finish(name, dealt, inputs{})
+	w.finish(name, dealt, resyncInputs{})
 }
 
 func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *observe.Slim {
@@ -63,7 +63,7 @@ func TestANodeIsCurrentOnceItsLastObservationIsReconciled(t *testing.T) {
 	w.standsAs(t, 2, 0, 0)
 	w.start("n")
 	w.observeLive(sight("n", "1", map[string]string{"a": "2"}))
-	w.finish("n", true, inputs{})
+	w.finish("n", true, resyncInputs{})
 	w.standsAs(t, 2, 0, 0) // it changed while the worker was at it
 	w.dealsWith("n", true)
 	w.standsAs(t, 2, 1, 0)
@@ -72,7 +72,7 @@ func TestANodeIsCurrentOnceItsLastObservationIsReconciled(t *testing.T) {
 	w.dealsWith("n", true)
 	w.start("n")
 	w.noteUnreadable("n")
-	w.finish("n", true, inputs{})
+	w.finish("n", true, resyncInputs{})
 	w.standsAs(t, 2, 0, 0) // nothing can be done about its record
 	w.dealsWith("n", true)
 	w.standsAs(t, 2, 1, 0)
@@ -105,18 +105,18 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	measures(2 * time.Second)
 	w.observeLive(sight("n", "1", map[string]string{"a": "2"})) // while the worker is at it
 	w.passes(time.Minute)
-	w.finish("n", true, inputs{})
+	w.finish("n", true, resyncInputs{})
 
 	w.start("n")
-	w.finish("n", false, inputs{}) // the write failed
+	w.finish("n", false, resyncInputs{}) // the write failed
 	w.passes(time.Second)
 	w.start("n")
 	measures(61 * time.Second)
-	w.finish("n", false, inputs{}) // what came after the write failed
+	w.finish("n", false, resyncInputs{}) // what came after the write failed
 	w.start("n")
 	_, repeat := w.noteWrite("n")
 	assert.False(t, repeat, "nothing was received since")
-	w.finish("n", true, inputs{})
+	w.finish("n", true, resyncInputs{})
 	w.start("n")
 	_, idle := w.noteWrite("n")
 	assert.False(t, idle, "no change waited for it")

@@ -49,9 +49,9 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 		"a rule of mode audit sets nothing":            {audited, labels{"tier": "gold", "pool": "a"}, time.Minute, nil, []string{"label gpu is required and missing", "label pool requires label model, which is missing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := plan.Circumstances{Policy: loadPolicy(t, c.policy), Guarded: true, Devices: c.devices, Now: now}
+			inputs := plan.Inputs{Policy: loadPolicy(t, c.policy), GuardInForce: true, Devices: c.devices, Now: now}
 			var logged []string
-			for _, v := range plan.Violations(record.Record{}, observe.FromNode(node("a", "10", c.labels, gpus("0", c.ready))), in) {
+			for _, v := range plan.Violations(record.Record{}, observe.FromNode(node("a", "10", c.labels, gpus("0", c.ready))), inputs) {
 				logged = append(logged, v.String())
 			}
 			assert.Equal(t, c.want, logged)
@@ -62,7 +62,7 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 // gpuRequired returns the Nodes that lack the label gpu, and whether n1 has the taint.
 func gpuRequired(w *cluster, r *replica) (nodes int, hasTaint bool) {
 	_, hasTaint = w.shows()["example.com/noncompliant:NoExecute"]
-	return r.compliance.Breaking("gpu", governance.Required), hasTaint
+	return r.compliance.CountBreaking("gpu", governance.Required), hasTaint
 }
 
 func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
@@ -142,12 +142,12 @@ func TestAHeartbeatOfANodeThatBreaksARuleCausesNoWork(t *testing.T) {
 	w.register(node("a", "10", labels{"tier": "iron"}, owned("kubectl-label", "tier")))
 	r := w.leader()
 	_ = r.works()
-	assert.Equal(t, 1, r.compliance.Breaking("tier", governance.Value))
+	assert.Equal(t, 1, r.compliance.CountBreaking("tier", governance.Value))
 	r.wrote()
 	w.edit(func(*corev1.Node) {})
 	assert.Zero(t, r.queue.Len())
 	assert.Empty(t, r.wrote())
 	w.label("tier", "gold")
 	_ = r.works()
-	assert.Zero(t, r.compliance.Breaking("tier", governance.Value))
+	assert.Zero(t, r.compliance.CountBreaking("tier", governance.Value))
 }

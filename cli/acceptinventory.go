@@ -25,21 +25,21 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		return nil, false, err
 	}
 	for _, source := range p.Inventory() {
-		note, ok := inventories.InventoryNoteOf(state, source.Name)
+		status, ok := inventories.SourceStatusOf(state, source.Name)
 		switch {
-		case !ok || note.Held != hash:
+		case !ok || status.Held != hash:
 			continue
-		case note.Accepted():
+		case status.Accepted():
 			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
 		}
 		if err := c.Require(ctx, rights); err != nil {
 			return nil, true, err
 		}
-		subject := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
-		if lost := note.Change.Lost; lost > 0 {
-			subject += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
+		subject := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, status.Change.Altered, view.Counted(status.Change.Nodes, "Node"))
+		if lost := status.Change.Lost; lost > 0 {
+			subject += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(status.Change.Listed, "Node"))
 		}
-		return &proposal{summary: subject, question: "Accept it?", fingerprint: note, apply: func(ctx context.Context) error {
+		return &proposal{summary: subject, question: "Accept it?", fingerprint: status, apply: func(ctx context.Context) error {
 			_, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
 				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
 			if err := c.failedWrite(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {

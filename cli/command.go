@@ -161,7 +161,7 @@ func (o *options) begin(ctx context.Context, abilities ability, args []string) (
 	}
 	if o.offline {
 		p, err := o.policy.read(ctx, nil)
-		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, in: plan.Circumstances{Policy: p, Now: time.Now()}}, err
+		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, in: plan.Inputs{Policy: p, Now: time.Now()}}, err
 	}
 	c, err := o.open()
 	if err != nil {

@@ -76,7 +76,7 @@ func recordedItems(ctx context.Context, c *session, args []string, _ string) (it
 	if err != nil {
 		return nil
 	}
-	entry, err := c.Records.GetLive(ctx, name)
+	entry, err := c.Records.GetFromAPI(ctx, name)
 	if err != nil {
 		return nil
 	}

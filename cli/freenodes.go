@@ -62,7 +62,7 @@ func (u *stopping) gateRemoval(stopped time.Time) taintRemoval {
 	return taintRemoval{
 		step: "lift gate", remaining: "behind the gate", key: string(u.gate),
 		needed: func(node *corev1.Node) (plan.Plan, bool) {
-			return plan.Plan{Edits: plan.Lift(u.gate), ByClient: true}, u.gate.Present(node.Spec.Taints)
+			return plan.Plan{Edits: plan.LiftGate(u.gate), ByClient: true}, u.gate.Present(node.Spec.Taints)
 		},
 		done: func(node *corev1.Node) string {
 			if createdAfter(node, stopped) {
@@ -182,5 +182,5 @@ func withKeys(taints []corev1.Taint, keys []string) []corev1.Taint {
 
 // removeTaintsPlan returns the change that removes taints, at whatever time they were added.
 func removeTaintsPlan(taints []corev1.Taint) plan.Plan {
-	return plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints...), ByClient: true}
+	return plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, true, taints...), ByClient: true}
 }

@@ -102,7 +102,7 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 		if o.from != waitingGate {
 			unregistered = policy.FreeOf(unregistered, pending)
 		}
-		change.Edits = append(plan.Lift(c.gate), plan.SetTaints(plan.Registration, false, unregistered...)...)
+		change.Edits = append(plan.LiftGate(c.gate), plan.TaintEdits(plan.CauseRegistrationTaint, false, unregistered...)...)
 	}
 	v := view.VerificationOf(state.Node, nil, nil, c.in.Policy, c.Now())
 	if len(held)+len(pending) > 0 {
@@ -160,7 +160,7 @@ const releasedByOperator = "an operator released the Node: nodekeep release"
 // openingEdits remove taints of verification, and note that an operator did.
 func openingEdits(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Edits {
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
-	return append(plan.SetTaints(plan.Derivation, true, held...), plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
+	return append(plan.TaintEdits(plan.CauseDerivedTaint, true, held...), plan.SetItems(plan.CauseRecord, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
 }
 
 // eventComponent is where Events of the commands come from.

@@ -126,7 +126,7 @@ func (o *showOptions) run(ctx context.Context, c *session, args []string) error 
 		p = policy.Default().WithGate(c.gate)
 		c.sayUnknown("Whether the labels of the Node break rules of governance", err)
 	}
-	shown, err := view.RecordOf(state, c.Namespace, c.Circumstances(ctx, p))
+	shown, err := view.RecordOf(state, c.Namespace, c.PlanInputs(ctx, p))
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		shape.Text(label.Rule)
 		shape.Flag(label.Absent)
 		shape.Flag(label.Adopted)
-		shape.Flag(label.Brought)
+		shape.Flag(label.RemovedAtCreate)
 		if shape.Flag(label.Version != 0); label.Version != 0 {
 			text.Number(uint64(label.Version))
 		}
@@ -175,7 +175,7 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 	if keys := shape.Texts(); len(keys) > 0 {
 		a.labels = make(map[string]record.Derived, len(keys))
 		for _, key := range keys {
-			label := record.Derived{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), Brought: shape.Flag()}
+			label := record.Derived{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), RemovedAtCreate: shape.Flag()}
 			if shape.Flag() {
 				label.Version = record.Version(text.Number())
 			}

@@ -12,11 +12,11 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// AnnotationsOn returns the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
+// AnnotationPatch returns the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
 // the lists of derived taints and of labels that rules set. A nil value removes the annotation.
-func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
+func (p Plan) AnnotationPatch(node *observe.Node) map[string]*string {
 	annotations, bytes := map[string]*string{}, node.AnnotationBytes
-	for _, edit := range p.WithCause(Record, Correction) {
+	for _, edit := range p.WithCause(CauseRecord, CauseCorrection) {
 		annotation, ok := record.Annotation(edit.Item)
 		switch {
 		case !ok:
@@ -31,16 +31,16 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 		return annotations
 	}
 	next, changed := p.stampAfter(node)
-	for _, edit := range p.WithCause(Gate) {
+	for _, edit := range p.WithCause(CauseGate) {
 		next.Opened, changed = taintKeys(edit.gate().RemoveFrom(node.Taints)), true
 	}
-	listed := policy.AnnotationContent{Stamp: next, Taints: p.Derived, Labels: p.listedOn(node)}.Annotations(bytes)
+	listed := policy.AnnotationContent{Stamp: next, Taints: p.DerivedTaints, Labels: p.labelsToList(node)}.Annotations(bytes)
 	for _, row := range []struct {
 		key    string
 		writes bool
 	}{
 		{policy.StampAnnotation, listed[policy.StampAnnotation] != "" && changed},
-		{policy.TaintsAnnotation, p.ListsTaints()}, {policy.LabelsAnnotation, p.WriteLabelList},
+		{policy.TaintsAnnotation, p.WritesTaintsAnnotation()}, {policy.LabelsAnnotation, p.WriteLabelsAnnotation},
 	} {
 		if !row.writes {
 			continue
@@ -56,18 +56,18 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 // stampAfter returns the stamp after the change, and whether it has to be written. Items that a client decided on this object are not listed in it: they
 // are restored as the client's own. Nor are items that the change removes: their absence would look like a client's removal.
 func (p Plan) stampAfter(node *observe.Node) (next record.Stamp, changed bool) {
-	items := p.WithCause(Record, Correction)
+	items := p.WithCause(CauseRecord, CauseCorrection)
 	given := items.Values()
 	maps.DeleteFunc(given, func(item, _ string) bool { return p.decidedOn(node.UID, item) })
-	removed := slices.Concat(items, p.ByRules()).Removed()
-	changed = len(items) > 0 || p.HasCause(Registration) || slices.ContainsFunc(removed, p.Stamp.Lists)
-	return p.Stamp.Merge(given, p.SourceRecord, node.Version).Remove(removed), changed
+	removed := slices.Concat(items, p.RuleEdits()).Removed()
+	changed = len(items) > 0 || p.HasCause(CauseRegistrationTaint) || slices.ContainsFunc(removed, p.StampBefore.Lists)
+	return p.StampBefore.Merge(given, p.SourceRecord, node.Version).Remove(removed), changed
 }
 
 // decidedOn reports whether an item is restored that was decided on this object.
-func (p Plan) decidedOn(object types.UID, item string) bool {
+func (p Plan) decidedOn(uid types.UID, item string) bool {
 	e, known := p.SourceRecord.Entry(item)
-	return known && p.SourceRecord.DecidedOn(e) == object && slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
+	return known && p.SourceRecord.DecidedOn(e) == uid && slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == CauseRecord && edit.Item == item })
 }
 
 // taintKeys returns the keys of taints, sorted; never nil.

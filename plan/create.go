@@ -10,33 +10,33 @@ import (
 
 // ForCreate returns what a Node gets in its CREATE. Labels that no kubelet may carry there are edits for later. The parameter r is what may be restored:
 // the zero Record if nothing may be. Whether the gate is closed or lifted is left to the caller, which knows whether the record is current.
-func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion policy.Occasion) Plan {
-	restore := in.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
-	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: Set(Record, restore.Add)}
-	for _, edit := range Set(Record, restore.Protected) {
-		edit.Later = true
+func ForCreate(node *observe.Node, r record.Record, inputs Inputs, occasion policy.Occasion) Plan {
+	restore := inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
+	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: SetItems(CauseRecord, restore.Add)}
+	for _, edit := range SetItems(CauseRecord, restore.Protected) {
+		edit.Deferred = true
 		p.Edits = append(p.Edits, edit)
 	}
-	base := r
+	rulesRecord := r
 	if node.Machine.Compare(r.Machine) != record.SameMachine {
-		base.Derived = nil
+		rulesRecord.Derived = nil
 	}
-	p.applyRules(base, r, node, in, occasion)
-	for key, label := range p.Labels {
-		label.Brought = label.Absent && node.Shows(key)
-		p.Labels[key] = label
+	p.applyRules(rulesRecord, r, node, inputs, occasion)
+	for key, label := range p.RuleLabels {
+		label.RemovedAtCreate = label.Absent && node.Shows(key)
+		p.RuleLabels[key] = label
 	}
-	final := p.ItemsOn(node)
-	p.deriveTaints(node, final, nil, in)
-	p.register(node, final, in.Policy)
+	itemsAfter := p.ItemsAfter(node)
+	p.deriveTaints(node, itemsAfter, nil, inputs)
+	p.addRegistrationTaints(node, itemsAfter, inputs.Policy)
 	return p
 }
 
-// RuledNow returns the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
-func (p Plan) RuledNow() map[string]record.Derived {
-	labels := p.Labels
-	for key := range p.RuledLater() {
-		if len(labels) == len(p.Labels) {
+// RuleLabelsInCreate returns the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
+func (p Plan) RuleLabelsInCreate() map[string]record.Derived {
+	labels := p.RuleLabels
+	for key := range p.DeferredRuleLabels() {
+		if len(labels) == len(p.RuleLabels) {
 			labels = maps.Clone(labels)
 		}
 		delete(labels, key)
@@ -44,36 +44,36 @@ func (p Plan) RuledNow() map[string]record.Derived {
 	return labels
 }
 
-// RuledLater returns the labels that rules set and that wait for capture.
-func (p Plan) RuledLater() (later map[string]record.Derived) {
+// DeferredRuleLabels returns the labels that rules set and that wait for capture.
+func (p Plan) DeferredRuleLabels() (deferred map[string]record.Derived) {
 	for _, edit := range p.Edits {
-		if edit.Later && edit.Cause == Rule {
-			later = withEntry(later, edit.Item, p.Labels[edit.Item])
+		if edit.Deferred && edit.Cause == CauseRule {
+			deferred = withEntry(deferred, edit.Item, p.RuleLabels[edit.Item])
 		}
 	}
-	return later
+	return deferred
 }
 
-// Inline returns the plan that sets the labels which no kubelet may carry already in the CREATE, for the second webhook, which runs after
+// InlinePlan returns the plan that sets the labels which no kubelet may carry already in the CREATE, for the second webhook, which runs after
 // NodeRestriction (protected: inline). Labels of labels.defer still wait for capture, and then the gate is not lifted. If the Node would
 // still lack anything else, ok is false.
-func (p Plan) Inline(pol policy.Policy) (inline Plan, ok bool) {
-	if len(p.NoRoom) > 0 {
+func (p Plan) InlinePlan(pol policy.Policy) (inline Plan, ok bool) {
+	if len(p.LabelsWithoutRoom) > 0 {
 		return Plan{}, false
 	}
 	inline, deferred := Plan{SourceRecord: p.SourceRecord, Withheld: p.Withheld}, false
 	for _, edit := range p.Edits {
 		switch pattern, _ := pol.Defers(edit.Item); {
-		case !edit.Later && edit.Cause == Record:
+		case !edit.Deferred && edit.Cause == CauseRecord:
 			return Plan{}, false
-		case !edit.Later:
+		case !edit.Deferred:
 		case pattern != "":
 			deferred = true
 		default:
-			edit.Later = false
+			edit.Deferred = false
 			inline.Edits = append(inline.Edits, edit)
-			if edit.Cause == Rule {
-				inline.Labels = withEntry(inline.Labels, edit.Item, p.Labels[edit.Item])
+			if edit.Cause == CauseRule {
+				inline.RuleLabels = withEntry(inline.RuleLabels, edit.Item, p.RuleLabels[edit.Item])
 			}
 		}
 	}
@@ -81,50 +81,50 @@ func (p Plan) Inline(pol policy.Policy) (inline Plan, ok bool) {
 		return Plan{}, false
 	}
 	if !deferred {
-		inline.add(Lift(pol.Gate())...)
+		inline.add(LiftGate(pol.Gate())...)
 	}
 	return inline, true
 }
 
-// Brought returns the items that the Node has in its CREATE and keeps, and that are recorded or the kubelet's, with the values that the Node has. If one
+// ItemsOfCreate returns the items that the Node has in its CREATE and keeps, and that are recorded or the kubelet's, with the values that the Node has. If one
 // of them is missing later, a client has removed it from this object.
-func (p Plan) Brought(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
-	brought := kubeletsOwn(node, r, pol, occasion)
+func (p Plan) ItemsOfCreate(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
+	items := kubeletItems(node, r, pol, occasion)
 	for _, e := range r.Entries {
 		if value, ok := node.Items[e.Key]; ok && !e.Removed && !pol.Gate().Matches(record.Taint(e.Key, "")) {
-			brought[e.Key] = record.Listed(e.Key, value)
+			items[e.Key] = record.Listed(e.Key, value)
 		}
 	}
 	for _, edit := range p.Edits {
-		if edit.Cause == Record && !edit.Later {
-			delete(brought, edit.Item)
+		if edit.Cause == CauseRecord && !edit.Deferred {
+			delete(items, edit.Item)
 		}
 	}
-	for key := range p.RuledNow() {
-		delete(brought, key)
+	for key := range p.RuleLabelsInCreate() {
+		delete(items, key)
 	}
-	return brought
+	return items
 }
 
-// kubeletsOwn returns the labels that the kubelet sets and that the record has no value of, and the startup taints: those that the kubelet sets each
+// kubeletItems returns the labels that the kubelet sets and that the record has no value of, and the startup taints: those that the kubelet sets each
 // time and a controller removes each time. The stamp has to list both. The API server can lose the managedFields that show whose a label is, and
 // managedFields never show whose a single taint is.
-func kubeletsOwn(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
-	own := map[string]string{}
+func kubeletItems(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
+	items := map[string]string{}
 	if occasion != policy.CreateByKubelet || len(node.Items) > maxItems {
-		return own
+		return items
 	}
 	for key, value := range node.Items {
 		e, known := r.Entry(key)
 		label, startupTaint := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
 		if (label || startupTaint) && pol.Selects(key) {
-			own[key] = record.Listed(key, value)
+			items[key] = record.Listed(key, value)
 		}
 	}
-	if len(own) > policy.MaxOwn {
-		clear(own)
+	if len(items) > policy.MaxOwn {
+		clear(items)
 	}
-	return own
+	return items
 }
 
 // maxItems bounds the work for one object. No real Node has so many items.

@@ -15,45 +15,45 @@ type Cause int
 
 // The causes. Those before Derivation edit labels, taints, annotations or the cordon, whose values a record or a rule for labels decides.
 const (
-	Record       Cause = iota // the record has it, and the Node lacks it
-	Correction                // it was restored from a record that was stale
-	Rule                      // a rule sets or removes it
-	EndedRule                 // a rule has set or removed it, and none does any more
-	Migration                 // a migration has renamed it
-	Derivation                // a taint that follows from labels by a rule, or no longer does
-	Registration              // a taint that a new Node gets once
-	Gate                      // the gate is closed or lifted
+	CauseRecord            Cause = iota // the record has it, and the Node lacks it
+	CauseCorrection                     // it was restored from a record that was stale
+	CauseRule                           // a rule sets or removes it
+	CauseEndedRule                      // a rule has set or removed it, and none does any more
+	CauseMigration                      // a migration has renamed it
+	CauseDerivedTaint                   // a taint that follows from labels by a rule, or no longer does
+	CauseRegistrationTaint              // a taint that a new Node gets once
+	CauseGate                           // the gate is closed or lifted
 )
 
-// Setting is what an item of a Node is set to. Items are labels, taints, the cordon and annotations, by the keys of package record.
-type Setting struct {
+// DesiredItem is what an item of a Node is set to. Items are labels, taints, the cordon and annotations, by the keys of package record.
+type DesiredItem struct {
 	Item    string
 	Value   string
 	Removed bool
 }
 
-// ShownBy reports whether a Node with these items is as the setting wants it.
-func (s Setting) ShownBy(items map[string]string) bool {
-	value, shown := items[s.Item]
-	if s.Removed {
+// SatisfiedBy reports whether a Node with these items is as the setting wants it.
+func (d DesiredItem) SatisfiedBy(items map[string]string) bool {
+	value, shown := items[d.Item]
+	if d.Removed {
 		return !shown
 	}
-	return shown && value == s.Value
+	return shown && value == d.Value
 }
 
 // Edit is one item that is set or removed, and why.
 type Edit struct {
-	Setting
+	DesiredItem
 	Cause Cause
 	// Later says that no kubelet may carry the item in its CREATE. Capture sets it, and the gate stays until then.
-	Later bool
+	Deferred bool
 }
 
 // Taint returns the taint that an edit adds or removes.
 func (e Edit) Taint() corev1.Taint { return record.Taint(e.Item, e.Value) }
 
-// ofItem reports whether the cause is about an item of the record or of a rule for labels.
-func (c Cause) ofItem() bool { return c < Derivation }
+// isRecordOrRule reports whether the cause is about an item of the record or of a rule for labels.
+func (c Cause) isRecordOrRule() bool { return c < CauseDerivedTaint }
 
 // concerns reports whether an edit is about the key and effect of a taint.
 func (e Edit) concerns(taint corev1.Taint) bool {
@@ -64,34 +64,34 @@ func (e Edit) concerns(taint corev1.Taint) bool {
 // gate returns the gate that an edit closes or lifts.
 func (e Edit) gate() policy.Gate { return policy.Gate(e.Taint().Key) }
 
-// byRule reports whether a rule for labels is the cause.
-func (c Cause) byRule() bool { return c == Rule || c == EndedRule || c == Migration }
+// isRule reports whether a rule for labels is the cause.
+func (c Cause) isRule() bool { return c == CauseRule || c == CauseEndedRule || c == CauseMigration }
 
 // Edits are the edits of a plan. No two set the same item for the same cause.
 type Edits []Edit
 
-// SetTaints returns edits that add taints, or remove them.
-func SetTaints(cause Cause, removed bool, taints ...corev1.Taint) (edits Edits) {
+// TaintEdits returns edits that add taints, or remove them.
+func TaintEdits(cause Cause, removed bool, taints ...corev1.Taint) (edits Edits) {
 	for _, taint := range taints {
-		edits = append(edits, Edit{Setting{record.TaintKey(taint), taint.Value, removed}, cause, false})
+		edits = append(edits, Edit{DesiredItem{record.TaintKey(taint), taint.Value, removed}, cause, false})
 	}
 	return edits
 }
 
-// Set returns edits that set items, in the order of their keys.
-func Set(cause Cause, items map[string]string) Edits {
+// SetItems returns edits that set items, in the order of their keys.
+func SetItems(cause Cause, items map[string]string) Edits {
 	edits := make(Edits, 0, len(items))
 	for item, value := range items {
-		edits = append(edits, Edit{Setting: Setting{Item: item, Value: value}, Cause: cause})
+		edits = append(edits, Edit{DesiredItem: DesiredItem{Item: item, Value: value}, Cause: cause})
 	}
 	edits.sort()
 	return edits
 }
 
-// Remove returns edits that remove items.
-func Remove(cause Cause, items ...string) (edits Edits) {
+// RemoveItems returns edits that remove items.
+func RemoveItems(cause Cause, items ...string) (edits Edits) {
 	for _, item := range items {
-		edits = append(edits, Edit{Setting: Setting{Item: item, Removed: true}, Cause: cause})
+		edits = append(edits, Edit{DesiredItem: DesiredItem{Item: item, Removed: true}, Cause: cause})
 	}
 	return edits
 }
@@ -107,10 +107,10 @@ func (e Edits) WithCause(causes ...Cause) Edits {
 }
 
 // Immediate returns the edits of this request; the others wait for capture.
-func (e Edits) Immediate() Edits { return e.filter(func(edit Edit) bool { return !edit.Later }) }
+func (e Edits) Immediate() Edits { return e.filter(func(edit Edit) bool { return !edit.Deferred }) }
 
 // Deferred returns the edits that wait for capture.
-func (e Edits) Deferred() Edits { return e.filter(func(edit Edit) bool { return edit.Later }) }
+func (e Edits) Deferred() Edits { return e.filter(func(edit Edit) bool { return edit.Deferred }) }
 
 // filter returns the edits that fulfil a condition: the list itself if all do.
 func (e Edits) filter(wanted func(Edit) bool) (filtered Edits) {
@@ -135,9 +135,9 @@ func (e Edits) filter(wanted func(Edit) bool) (filtered Edits) {
 	return filtered
 }
 
-// AnyLater reports whether an edit waits for capture.
-func (e Edits) AnyLater() bool {
-	return slices.ContainsFunc(e, func(edit Edit) bool { return edit.Later })
+// AnyDeferred reports whether an edit waits for capture.
+func (e Edits) AnyDeferred() bool {
+	return slices.ContainsFunc(e, func(edit Edit) bool { return edit.Deferred })
 }
 
 // Values returns what is set, by item; nil: nothing.

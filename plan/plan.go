@@ -15,24 +15,24 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ManagedFields is the item under which fights and refusals count a change of the Node's field managers.
-const ManagedFields = "metadata.managedFields"
+// ManagedFieldsItem is the item under which fights and refusals count a change of the Node's field managers.
+const ManagedFieldsItem = "metadata.managedFields"
 
 // Plan is what nodekeep changes on a Node in one request.
 type Plan struct {
 	Edits
 
-	LabelsBefore map[string]record.Derived // labels of rules as the annotation lists them before the change
-	Labels       map[string]record.Derived // and after it; with those that wait for capture
-	Derived      []corev1.Taint            // the derived taints of the Node after the change
+	RuleLabelsBefore map[string]record.Derived // labels of rules as the annotation lists them before the change
+	RuleLabels       map[string]record.Derived // and after it; with those that wait for capture
+	DerivedTaints    []corev1.Taint            // the derived taints of the Node after the change
 	// WriteLabelList says that the annotation of labels has to be written.
-	WriteLabelList bool
+	WriteLabelsAnnotation bool
 	// WriteTaintList says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
 	// would lose it, since nodekeep would take it for its own.
-	WriteTaintList bool
+	TaintsAnnotationStale bool
 
 	// Owners are the field managers to give back, by item: those of items that nodekeep has restored and manages since.
-	Owners map[string]record.Owners
+	RestoredOwners map[string]record.Owners
 	// ManagedFields is metadata.managedFields of the Node with these managers. It is nil although there are Owners while the Node has to be read first.
 	ManagedFields []metav1.ManagedFieldsEntry
 
@@ -40,31 +40,33 @@ type Plan struct {
 	ByClient bool
 
 	SourceRecord record.Record // what is restored and corrected is from it
-	Stamp        record.Stamp  // the Node's, before the change
+	StampBefore  record.Stamp  // the Node's, before the change
 
 	// Withheld are the items of the record that the Node lacks and does not get now.
 	Withheld map[string]policy.Reason
 	// NoRoom are labels that rules want and the annotation has no room to list. They wait, and with them the gate.
-	NoRoom []string
+	LabelsWithoutRoom []string
 	// Foreign are taints that rules want and cannot have. The Node has a taint of the same key and effect that is not nodekeep's.
-	Foreign []corev1.Taint
+	TaintConflicts []corev1.Taint
 	// Rules is what the rules for labels say.
 	Rules classify.Result
 	// Requeue is after what time to plan again although nothing is observed; 0: never.
-	Requeue time.Duration
+	RequeueAfter time.Duration
 }
 
-// Complete reports whether the Node has all that the record restores, and nothing stale.
-func (p Plan) Complete() bool { return !p.HasCause(Record, Correction) }
+// RestoresNothing reports whether the Node has all that the record restores, and nothing stale.
+func (p Plan) RestoresNothing() bool { return !p.HasCause(CauseRecord, CauseCorrection) }
 
-// ChangesLabels reports whether rules for labels change an item.
-func (p Plan) ChangesLabels() bool { return p.HasCause(Rule, EndedRule, Migration) }
+// HasRuleEdits reports whether rules for labels change an item.
+func (p Plan) HasRuleEdits() bool { return p.HasCause(CauseRule, CauseEndedRule, CauseMigration) }
 
-// ByRules returns the edits because of rules for labels.
-func (p Plan) ByRules() Edits { return p.WithCause(Rule, EndedRule, Migration) }
+// RuleEdits returns the edits because of rules for labels.
+func (p Plan) RuleEdits() Edits { return p.WithCause(CauseRule, CauseEndedRule, CauseMigration) }
 
-// ListsTaints reports whether the annotation of derived taints has to be written.
-func (p Plan) ListsTaints() bool { return p.HasCause(Derivation) || p.WriteTaintList }
+// WritesTaintsAnnotation reports whether the annotation of derived taints has to be written.
+func (p Plan) WritesTaintsAnnotation() bool {
+	return p.HasCause(CauseDerivedTaint) || p.TaintsAnnotationStale
+}
 
 // LiftsGate reports whether the gate is removed.
 func (p Plan) LiftsGate() bool { return p.hasGateEdit(true) }
@@ -73,52 +75,52 @@ func (p Plan) LiftsGate() bool { return p.hasGateEdit(true) }
 func (p Plan) ClosesGate() bool { return p.hasGateEdit(false) }
 
 func (p Plan) hasGateEdit(removed bool) bool {
-	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Gate && edit.Removed == removed })
+	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == CauseGate && edit.Removed == removed })
 }
 
-// Lift returns the edit that removes the gate's taint.
-func Lift(gate policy.Gate) Edits { return SetTaints(Gate, true, gate.Taint()) }
+// LiftGate returns the edit that removes the gate's taint.
+func LiftGate(gate policy.Gate) Edits { return TaintEdits(CauseGate, true, gate.Taint()) }
 
-// Close returns the edit that adds the gate's taint. If the Node has the taint already, AddedTaints leaves it out.
-func Close(gate policy.Gate) Edits { return SetTaints(Gate, false, gate.Taint()) }
+// CloseGate returns the edit that adds the gate's taint. If the Node has the taint already, AddedTaints leaves it out.
+func CloseGate(gate policy.Gate) Edits { return TaintEdits(CauseGate, false, gate.Taint()) }
 
-// Keys returns the items that a plan restores or corrects, and those that rules for labels change, sorted.
-func (p Plan) Keys() (keys []string) {
+// EditedItems returns the items that a plan restores or corrects, and those that rules for labels change, sorted.
+func (p Plan) EditedItems() (items []string) {
 	for _, edit := range p.Edits {
-		if edit.Cause.ofItem() {
-			keys = append(keys, edit.Item)
+		if edit.Cause.isRecordOrRule() {
+			items = append(items, edit.Item)
 		}
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	slices.Sort(items)
+	return slices.Compact(items)
 }
 
 // RuleOf returns the rule for labels because of which an item is edited; empty: there is none.
 func (p Plan) RuleOf(edit Edit) string {
-	if edit.Cause == Rule || !edit.Removed {
-		return p.Labels[edit.Item].Rule
+	if edit.Cause == CauseRule || !edit.Removed {
+		return p.RuleLabels[edit.Item].Rule
 	}
-	return p.LabelsBefore[edit.Item].Rule
+	return p.RuleLabelsBefore[edit.Item].Rule
 }
 
-// OnlyFirstKey returns the part of a plan that is about the first of its keys only.
-func (p Plan) OnlyFirstKey() Plan {
-	if keys := p.Keys(); len(keys) > 0 {
-		p, _ = p.WithoutSettings(func(set Setting) bool { return set.Item != keys[0] })
+// OnlyFirstItem returns the part of a plan that is about the first of its keys only.
+func (p Plan) OnlyFirstItem() Plan {
+	if items := p.EditedItems(); len(items) > 0 {
+		p, _ = p.WithoutItems(func(desired DesiredItem) bool { return desired.Item != items[0] })
 	}
 	return p
 }
 
-// ItemsOn returns what the Node will show of its items once all edits are made. The map is not to be changed: nearly always it is the Node's own.
-func (p Plan) ItemsOn(node *observe.Node) map[string]string {
-	if !slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause.ofItem() }) {
+// ItemsAfter returns what the Node will show of its items once all edits are made. The map is not to be changed: nearly always it is the Node's own.
+func (p Plan) ItemsAfter(node *observe.Node) map[string]string {
+	if !slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause.isRecordOrRule() }) {
 		return node.Items
 	}
 	items := make(map[string]string, len(node.Items)+len(p.Edits))
 	maps.Copy(items, node.Items)
 	for _, edit := range p.Edits {
 		switch {
-		case !edit.Cause.ofItem():
+		case !edit.Cause.isRecordOrRule():
 		case edit.Removed:
 			delete(items, edit.Item)
 		default:
@@ -128,8 +130,8 @@ func (p Plan) ItemsOn(node *observe.Node) map[string]string {
 	return items
 }
 
-// TaintsOn returns the taints of the Node after the change, each key and effect once. If they differ from the taints before, changed is true.
-func (p Plan) TaintsOn(node *observe.Node) (taints []corev1.Taint, changed bool) {
+// TaintsAfter returns the taints of the Node after the change, each key and effect once. If they differ from the taints before, changed is true.
+func (p Plan) TaintsAfter(node *observe.Node) (taints []corev1.Taint, changed bool) {
 	for _, taint := range node.Taints {
 		if p.RemovesTaint(taint) {
 			changed = true
@@ -148,11 +150,11 @@ func (p Plan) TaintsOn(node *observe.Node) (taints []corev1.Taint, changed bool)
 func (p Plan) RemovesTaint(taint corev1.Taint) bool {
 	return slices.ContainsFunc(p.Edits, func(edit Edit) bool {
 		switch {
-		case !edit.Removed || edit.Later:
+		case !edit.Removed || edit.Deferred:
 			return false
-		case edit.Cause == Gate:
+		case edit.Cause == CauseGate:
 			return edit.gate().Matches(taint)
-		case edit.Cause == Derivation:
+		case edit.Cause == CauseDerivedTaint:
 			return edit.concerns(taint) && edit.Value == taint.Value
 		default:
 			return edit.concerns(taint) && edit.Item != policy.Cordon
@@ -163,7 +165,7 @@ func (p Plan) RemovesTaint(taint corev1.Taint) bool {
 // ReplacementOf returns the value that a taint of the Node gets.
 func (p Plan) ReplacementOf(taint corev1.Taint) (value string, replaced bool) {
 	for _, edit := range p.Edits {
-		if (edit.Cause == Record || edit.Cause == Correction) && !edit.Removed && edit.concerns(taint) && edit.Item != policy.Cordon && edit.Value != taint.Value {
+		if (edit.Cause == CauseRecord || edit.Cause == CauseCorrection) && !edit.Removed && edit.concerns(taint) && edit.Item != policy.Cordon && edit.Value != taint.Value {
 			return edit.Value, true
 		}
 	}
@@ -173,7 +175,7 @@ func (p Plan) ReplacementOf(taint corev1.Taint) (value string, replaced bool) {
 // AddedTaints returns the taints that are added to others. No key and effect is added twice.
 func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 	for _, edit := range p.Edits {
-		if edit.Removed || edit.Later || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == Gate && edit.gate().Holds(existing) {
+		if edit.Removed || edit.Deferred || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == CauseGate && edit.gate().Holds(existing) {
 			continue
 		}
 		if !slices.ContainsFunc(existing, edit.concerns) && !slices.ContainsFunc(added, edit.concerns) {
@@ -183,67 +185,67 @@ func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 	return added
 }
 
-// Settings returns what nodekeep would set again if another client undid it. Restored items are among them: the stamp lists them, so a client that
+// EnforcedItems returns what nodekeep would set again if another client undid it. Restored items are among them: the stamp lists them, so a client that
 // removes only the item is followed, but one that also removes the stamp gets the item again. Registration taints are not among them: they are added once.
-func (p Plan) Settings() (all []Setting) {
+func (p Plan) EnforcedItems() (all []DesiredItem) {
 	for _, edit := range p.Edits {
-		if edit.Cause != Registration && !p.replaced(edit) {
-			all = append(all, edit.Setting)
+		if edit.Cause != CauseRegistrationTaint && !p.isReplacedTaint(edit) {
+			all = append(all, edit.DesiredItem)
 		}
 	}
-	if p.WriteTaintList {
-		all = append(all, p.taintListing())
+	if p.TaintsAnnotationStale {
+		all = append(all, p.desiredTaintsAnnotation())
 	}
-	if p.WriteLabelList && !p.ChangesLabels() {
-		all = append(all, p.labelListing())
+	if p.WriteLabelsAnnotation && !p.HasRuleEdits() {
+		all = append(all, p.desiredLabelsAnnotation())
 	}
-	if len(p.Owners) > 0 {
-		all = append(all, p.ownerSetting())
+	if len(p.RestoredOwners) > 0 {
+		all = append(all, p.desiredOwners())
 	}
 	return all
 }
 
-// replaced reports whether an edit removes a derived taint of which another value is added.
-func (p Plan) replaced(edit Edit) bool {
-	return edit.Cause == Derivation && edit.Removed &&
-		slices.ContainsFunc(p.Edits, func(e Edit) bool { return e.Cause == Derivation && !e.Removed && e.Item == edit.Item })
+// isReplacedTaint reports whether an edit removes a derived taint of which another value is added.
+func (p Plan) isReplacedTaint(edit Edit) bool {
+	return edit.Cause == CauseDerivedTaint && edit.Removed &&
+		slices.ContainsFunc(p.Edits, func(e Edit) bool { return e.Cause == CauseDerivedTaint && !e.Removed && e.Item == edit.Item })
 }
 
-// taintListing is the setting for the annotation that lists the derived taints.
-func (p Plan) taintListing() Setting {
-	return Setting{Item: policy.TaintsAnnotation, Value: policy.Shown(p.Derived)}
+// desiredTaintsAnnotation is the setting for the annotation that lists the derived taints.
+func (p Plan) desiredTaintsAnnotation() DesiredItem {
+	return DesiredItem{Item: policy.TaintsAnnotation, Value: policy.Shown(p.DerivedTaints)}
 }
 
-// labelListing is the setting for the annotation that lists the labels of rules.
-func (p Plan) labelListing() Setting {
-	return Setting{Item: policy.LabelsAnnotation, Value: policy.AnnotationContent{Labels: p.Labels}.Annotations(0)[policy.LabelsAnnotation]}
+// desiredLabelsAnnotation is the setting for the annotation that lists the labels of rules.
+func (p Plan) desiredLabelsAnnotation() DesiredItem {
+	return DesiredItem{Item: policy.LabelsAnnotation, Value: policy.AnnotationContent{Labels: p.RuleLabels}.Annotations(0)[policy.LabelsAnnotation]}
 }
 
-// ownerSetting is the setting for the field managers.
-func (p Plan) ownerSetting() Setting {
-	return Setting{Item: ManagedFields, Value: strings.Join(slices.Sorted(maps.Keys(p.Owners)), ", ")}
+// desiredOwners is the setting for the field managers.
+func (p Plan) desiredOwners() DesiredItem {
+	return DesiredItem{Item: ManagedFieldsItem, Value: strings.Join(slices.Sorted(maps.Keys(p.RestoredOwners)), ", ")}
 }
 
-// WithoutSettings returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
-func (p Plan) WithoutSettings(drop func(Setting) bool) (rest Plan, dropped bool) {
-	if len(p.Owners) > 0 && drop(p.ownerSetting()) { // no gate stays for them
-		p.Owners, p.ManagedFields = nil, nil
+// WithoutItems returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
+func (p Plan) WithoutItems(drop func(DesiredItem) bool) (rest Plan, dropped bool) {
+	if len(p.RestoredOwners) > 0 && drop(p.desiredOwners()) { // no gate stays for them
+		p.RestoredOwners, p.ManagedFields = nil, nil
 	}
-	if !slices.ContainsFunc(p.Settings(), drop) {
+	if !slices.ContainsFunc(p.EnforcedItems(), drop) {
 		return p, false
 	}
 	rest = p
 	rest.Edits = slices.DeleteFunc(slices.Clone(p.Edits), func(edit Edit) bool {
-		return edit.Cause == Gate && edit.Removed || edit.Cause != Registration && drop(edit.Setting)
+		return edit.Cause == CauseGate && edit.Removed || edit.Cause != CauseRegistrationTaint && drop(edit.DesiredItem)
 	})
-	if !rest.HasCause(Record) { // registration taints come with the first item or when the gate is lifted
-		rest.deleteEdits(func(edit Edit) bool { return edit.Cause == Registration })
+	if !rest.HasCause(CauseRecord) { // registration taints come with the first item or when the gate is lifted
+		rest.deleteEdits(func(edit Edit) bool { return edit.Cause == CauseRegistrationTaint })
 	}
-	droppedTaints := slices.DeleteFunc(slices.Clone(p.WithCause(Derivation)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
-	rest.Derived = derivedAfter(p.Derived, droppedTaints.Taints(true), droppedTaints.Taints(false))
-	rest.WriteTaintList = p.WriteTaintList && !drop(p.taintListing())
-	rest.Labels = p.relisted(rest)
-	rest.WriteLabelList = p.WriteLabelList && (rest.ChangesLabels() || !record.SameDerived(rest.Labels, p.LabelsBefore)) && !drop(p.labelListing())
+	droppedTaints := slices.DeleteFunc(slices.Clone(p.WithCause(CauseDerivedTaint)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
+	rest.DerivedTaints = derivedAfter(p.DerivedTaints, droppedTaints.Taints(true), droppedTaints.Taints(false))
+	rest.TaintsAnnotationStale = p.TaintsAnnotationStale && !drop(p.desiredTaintsAnnotation())
+	rest.RuleLabels = p.ruleLabelsAfter(rest)
+	rest.WriteLabelsAnnotation = p.WriteLabelsAnnotation && (rest.HasRuleEdits() || !record.SameDerived(rest.RuleLabels, p.RuleLabelsBefore)) && !drop(p.desiredLabelsAnnotation())
 	return rest, true
 }
 
@@ -256,24 +258,24 @@ func (p *Plan) add(edits ...Edit) {
 	p.sort()
 }
 
-// relisted returns the labels as the annotation lists them once only the rest of the plan is made. Labels that are left out stay listed as before.
-func (p Plan) relisted(rest Plan) map[string]record.Derived {
-	labels := maps.Clone(p.Labels)
-	for _, edit := range p.ByRules() {
-		if rest.ruled(edit.Item) {
+// ruleLabelsAfter returns the labels as the annotation lists them once only the rest of the plan is made. Labels that are left out stay listed as before.
+func (p Plan) ruleLabelsAfter(rest Plan) map[string]record.Derived {
+	labels := maps.Clone(p.RuleLabels)
+	for _, edit := range p.RuleEdits() {
+		if rest.changedByRule(edit.Item) {
 			continue
 		}
 		delete(labels, edit.Item)
-		if label, ok := p.LabelsBefore[edit.Item]; ok {
+		if label, ok := p.RuleLabelsBefore[edit.Item]; ok {
 			labels = withEntry(labels, edit.Item, label)
 		}
 	}
 	return labels
 }
 
-// ruled reports whether rules for labels change an item.
-func (p Plan) ruled(item string) bool {
-	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Item == item && edit.Cause.byRule() })
+// changedByRule reports whether rules for labels change an item.
+func (p Plan) changedByRule(item string) bool {
+	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Item == item && edit.Cause.isRule() })
 }
 
 // derivedAfter returns the Node's derived taints once some are added and others removed.

@@ -13,51 +13,51 @@ import (
 
 // applyRules adds the edits that rules for labels want once the edits that the plan has are made. The parameter prev is the record as it was read, and r
 // is that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
-func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, in Circumstances, occasion policy.Occasion) (refused bool) {
-	kept := len(node.ListedLabels()) > 0 || in.Policy.Held() && len(prev.Derived) > 0
-	if in.Policy.LabelRules().Empty() && !kept { // migrations are rules, too
+func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, inputs Inputs, occasion policy.Occasion) (refused bool) {
+	hasRuleLabels := len(node.ListedLabels()) > 0 || inputs.Policy.Held() && len(prev.Derived) > 0
+	if inputs.Policy.LabelRules().Empty() && !hasRuleLabels { // migrations are rules, too
 		return false
 	}
-	listed := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
-	p.Rules = p.classify(prev, r, node, listed, in)
+	listedBefore := withoutMarks(node.DerivedLabels(r, inputs.Policy, inputs.GuardInForce))
+	p.Rules = p.evaluateRules(prev, r, node, listedBefore, inputs)
 	maps.DeleteFunc(p.Rules.Labels, func(key string, label record.Derived) bool {
-		refused = refused || in.Refused[key] && !label.Absent
-		return in.Refused[key]
+		refused = refused || inputs.Refused[key] && !label.Absent
+		return inputs.Refused[key]
 	})
-	shown := shownLabels(listed, node.Items)
+	shown := shownLabels(listedBefore, node.Items)
 	for key, label := range shown {
-		if in.Refused[key] {
+		if inputs.Refused[key] {
 			p.Rules.Labels = withEntry(p.Rules.Labels, key, label)
 		}
 	}
 
-	p.LabelsBefore, p.Labels = listed, p.Rules.Labels
-	if !policy.RoomFor(p.Labels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.WithCause(Record).Values()))) {
-		p.NoRoom = missingLabels(p.Labels, node.Items) // what is not listed would count as an operator's
-		p.Labels = shown                               // a kubelet that fills the annotations removes nothing
+	p.RuleLabelsBefore, p.RuleLabels = listedBefore, p.Rules.Labels
+	if !policy.RoomFor(p.RuleLabels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.WithCause(CauseRecord).Values()))) {
+		p.LabelsWithoutRoom = missingLabels(p.RuleLabels, node.Items) // what is not listed would count as an operator's
+		p.RuleLabels = shown                                          // a kubelet that fills the annotations removes nothing
 	}
-	p.setByRules(node, in.Policy, occasion)
-	p.undoEndedRules(r, node, in)
-	p.WriteLabelList = !record.SameDerived(p.Labels, node.ListedLabels()) || p.HasCause(Rule)
+	p.setByRules(node, inputs.Policy, occasion)
+	p.undoEndedRules(r, node, inputs)
+	p.WriteLabelsAnnotation = !record.SameDerived(p.RuleLabels, node.ListedLabels()) || p.HasCause(CauseRule)
 	return refused
 }
 
-// classify returns what the rules say of a Node after the change. The labels in listed are those that rules have set on it.
-func (p *Plan) classify(prev, r record.Record, node *observe.Node, listed map[string]record.Derived, in Circumstances) (result classify.Result) {
-	facts := in.facts(node, p.labelsOfOthers(r, node, listed, in.Policy))
+// evaluateRules returns what the rules say of a Node after the change. The labels in listed are those that rules have set on it.
+func (p *Plan) evaluateRules(prev, r record.Record, node *observe.Node, listed map[string]record.Derived, inputs Inputs) (result classify.Result) {
+	facts := inputs.facts(node, p.labelsOfOthers(r, node, listed, inputs.Policy))
 	last := lastDerived(prev, node, listed)
-	if in.Trace == nil {
-		result = in.Policy.Classify(facts, last, in.Now)
+	if inputs.Trace == nil {
+		result = inputs.Policy.Classify(facts, last, inputs.Now)
 	} else {
-		result, *in.Trace = in.Policy.LabelRules().Explain(facts, last, in.Now)
+		result, *inputs.Trace = inputs.Policy.LabelRules().Explain(facts, last, inputs.Now)
 	}
 	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool { // whether it is to be removed is not known
 		_, blocked := result.Blocked[key]
 		return label.Absent && blocked && node.Shows(key)
 	})
-	if in.Policy.Held() {
+	if inputs.Policy.Held() {
 		result.Labels = result.OnlyAdd(keptWhileHeld(listed, last, node.Items), last, func(item string) bool {
-			return node.Shows(item) || slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
+			return node.Shows(item) || slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == CauseRecord && edit.Item == item })
 		})
 	}
 	return result
@@ -66,7 +66,7 @@ func (p *Plan) classify(prev, r record.Record, node *observe.Node, listed map[st
 // labelsOfOthers returns the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
 // registering Node.
 func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[string]record.Derived, pol policy.Policy) map[string]string {
-	labels := labelsOf(p.ItemsOn(node))
+	labels := labelsOf(p.ItemsAfter(node))
 	if len(listed) > 0 {
 		labels = classify.RemoveDerived(labels, listed)
 	}
@@ -84,41 +84,41 @@ func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[st
 // setByRules adds the edits that rules want. A rule's value wins over the record's on the Node. The record keeps its own value.
 func (p *Plan) setByRules(node *observe.Node, pol policy.Policy, occasion policy.Occasion) {
 	p.deleteEdits(func(edit Edit) bool {
-		_, ruled := p.Labels[edit.Item]
-		return ruled && (edit.Cause == Record || edit.Cause == Correction)
+		_, hasRule := p.RuleLabels[edit.Item]
+		return hasRule && (edit.Cause == CauseRecord || edit.Cause == CauseCorrection)
 	})
-	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
-		label := p.Labels[key]
+	for _, key := range slices.Sorted(maps.Keys(p.RuleLabels)) {
+		label := p.RuleLabels[key]
 		if label.ShownBy(node.Items, key) {
 			continue
 		}
-		edit := Edit{Setting: Setting{Item: key, Value: label.Value, Removed: label.Absent}, Cause: Rule}
+		edit := Edit{DesiredItem: DesiredItem{Item: key, Value: label.Value, Removed: label.Absent}, Cause: CauseRule}
 		_, deferred := pol.Defers(key)
-		edit.Later = deferred && !label.Absent && occasion == policy.CreateByKubelet
+		edit.Deferred = deferred && !label.Absent && occasion == policy.CreateByKubelet
 		p.Edits = append(p.Edits, edit)
 	}
 	p.sort()
 }
 
 // undoEndedRules undoes what rules have made of items that no rule decides any more. Each gets a client's value, or is removed.
-func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
-	for _, key := range slices.Sorted(maps.Keys(p.LabelsBefore)) {
-		listed := p.LabelsBefore[key]
+func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, inputs Inputs) {
+	for _, key := range slices.Sorted(maps.Keys(p.RuleLabelsBefore)) {
+		listed := p.RuleLabelsBefore[key]
 		if !listed.ShownBy(node.Items, key) {
 			continue // a client has changed it, and no other client's label is removed
 		}
-		if _, wanted := p.Labels[key]; wanted {
+		if _, wanted := p.RuleLabels[key]; wanted {
 			continue
 		}
-		value, ok := clientsValue(r, node, key, in.Policy)
-		ok = ok && !in.Refused[key]
+		value, ok := clientsValue(r, node, key, inputs.Policy)
+		ok = ok && !inputs.Refused[key]
 		switch e, _ := r.Entry(key); {
 		case ok && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
-			p.add(Edit{Setting{key, value, false}, Record, false})
+			p.add(Edit{DesiredItem{key, value, false}, CauseRecord, false})
 		case ok:
-			p.add(Edit{Setting{key, value, false}, EndedRule, false}) // with this cause the stamp does not list it: else its later absence would count as the client's removal
+			p.add(Edit{DesiredItem{key, value, false}, CauseEndedRule, false}) // with this cause the stamp does not list it: else its later absence would count as the client's removal
 		case !listed.Absent:
-			p.add(Edit{Setting{Item: key, Removed: true}, EndedRule, false})
+			p.add(Edit{DesiredItem{Item: key, Removed: true}, CauseEndedRule, false})
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstan
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
 	for key, label := range labels {
-		label.Adopted, label.Brought, label.Version = false, false, 0
+		label.Adopted, label.RemovedAtCreate, label.Version = false, false, 0
 		labels[key] = label
 	}
 	return labels
@@ -165,15 +165,15 @@ func keptWhileHeld(labels, last map[string]record.Derived, items map[string]stri
 	return kept
 }
 
-// LastRuled returns the labels of rules as the record keeps them after the plan. Labels that the API server has refused on this object stay as they
+// RuleLabelsToRecord returns the labels of rules as the record keeps them after the plan. Labels that the API server has refused on this object stay as they
 // were. The machine's next object may have them.
-func (p Plan) LastRuled(prev record.Record, node *observe.Node, in Circumstances) map[string]record.Derived {
-	if len(in.Refused) == 0 {
-		return p.Labels
+func (p Plan) RuleLabelsToRecord(prev record.Record, node *observe.Node, inputs Inputs) map[string]record.Derived {
+	if len(inputs.Refused) == 0 {
+		return p.RuleLabels
 	}
-	kept := maps.Clone(p.Labels)
+	kept := maps.Clone(p.RuleLabels)
 	for key, label := range lastDerived(prev, node, nil) {
-		if _, ok := kept[key]; !ok && in.Refused[key] {
+		if _, ok := kept[key]; !ok && inputs.Refused[key] {
 			kept = withEntry(kept, key, label)
 		}
 	}
@@ -220,13 +220,13 @@ func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (de
 	return delay
 }
 
-// listedOn returns the labels of rules as the annotation lists them after the change. Each has the resourceVersion on which nodekeep last made it so.
-func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
-	prev, next := node.ListedLabels(), maps.Clone(p.Labels)
+// labelsToList returns the labels of rules as the annotation lists them after the change. Each has the resourceVersion on which nodekeep last made it so.
+func (p Plan) labelsToList(node *observe.Node) map[string]record.Derived {
+	prev, next := node.ListedLabels(), maps.Clone(p.RuleLabels)
 	for key, label := range next {
 		old, listed := prev[key]
 		label.Version = node.Version
-		if listed && !p.ruled(key) && old.Value == label.Value && old.Absent == label.Absent && old.Adopted == label.Adopted {
+		if listed && !p.changedByRule(key) && old.Value == label.Value && old.Absent == label.Absent && old.Adopted == label.Adopted {
 			label.Version = old.Version
 		}
 		next[key] = label
@@ -234,17 +234,17 @@ func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
 	return next
 }
 
-// AltersLabels reports whether a label that the Node shows (items), or that rules have set, is removed or replaced. A change back to an
+// RemovesOrReplacesLabels reports whether a label that the Node shows (items), or that rules have set, is removed or replaced. A change back to an
 // operator's value counts. So does a label that is removed only when its hold ends. What rules set again, after another client has changed it,
 // does not count.
-func (p Plan) AltersLabels(items map[string]string) bool {
-	for key, label := range p.Labels {
-		if listed, ok := p.LabelsBefore[key]; ok && listed.End.IsZero() && !label.End.IsZero() {
+func (p Plan) RemovesOrReplacesLabels(items map[string]string) bool {
+	for key, label := range p.RuleLabels {
+		if listed, ok := p.RuleLabelsBefore[key]; ok && listed.End.IsZero() && !label.End.IsZero() {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.ByRules(), func(edit Edit) bool {
-		listed, ok := p.LabelsBefore[edit.Item]
+	return slices.ContainsFunc(p.RuleEdits(), func(edit Edit) bool {
+		listed, ok := p.RuleLabelsBefore[edit.Item]
 		_, shown := items[edit.Item]
 		return edit.Removed || ok && (listed.Absent || listed.Value != edit.Value) || !ok && shown
 	})
@@ -253,8 +253,8 @@ func (p Plan) AltersLabels(items map[string]string) bool {
 // Drifted returns the labels of rules that another client has changed or removed. It includes items that rules remove and the client has added
 // again.
 func (p Plan) Drifted() (keys []string) {
-	for _, edit := range p.ByRules() {
-		listed, ok := p.LabelsBefore[edit.Item]
+	for _, edit := range p.RuleEdits() {
+		listed, ok := p.RuleLabelsBefore[edit.Item]
 		if edit.Removed && listed.Absent || !edit.Removed && ok && !listed.Absent && listed.Value == edit.Value {
 			keys = append(keys, edit.Item)
 		}
@@ -262,38 +262,38 @@ func (p Plan) Drifted() (keys []string) {
 	return keys
 }
 
-// RulesAlter reports whether rules that are not held would remove or replace labels of a Node. Labels of operators count, too.
-func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
-	in.Policy = in.Policy.Holding(false)
-	if MigrationsRemove(r, node, in) {
+// RulesRemoveOrReplaceLabels reports whether rules that are not held would remove or replace labels of a Node. Labels of operators count, too.
+func RulesRemoveOrReplaceLabels(r record.Record, node *observe.Node, inputs Inputs) bool {
+	inputs.Policy = inputs.Policy.Holding(false)
+	if MigrationsRemoveLabel(r, node, inputs) {
 		return true
 	}
-	if len(node.ListedLabels()) == 0 && !in.Policy.LabelRules().Replaces() {
+	if len(node.ListedLabels()) == 0 && !inputs.Policy.LabelRules().Replaces() {
 		return false
 	}
 	var p Plan
-	p.applyRules(r, r, node, in, policy.Live)
-	return p.AltersLabels(node.Items)
+	p.applyRules(r, r, node, inputs, policy.Live)
+	return p.RemovesOrReplacesLabels(node.Items)
 }
 
-// renamedOn returns the old keys of labels that migrations have renamed, which are to be removed from the Node. Node and record have the new key of
+// keysToRemoveAfterRename returns the old keys of labels that migrations have renamed, which are to be removed from the Node. Node and record have the new key of
 // each already, so that the label is never missing under both.
-func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []string) {
-	if in.Policy.Held() || len(in.Policy.Migrations()) == 0 || r.Isolated() {
+func keysToRemoveAfterRename(node *observe.Node, r record.Record, inputs Inputs) (keys []string) {
+	if inputs.Policy.Held() || len(inputs.Policy.Migrations()) == 0 || r.Isolated() {
 		return nil
 	}
-	metadata := node.Metadata(r, in.Policy, in.Guarded)
-	for _, m := range in.Policy.Migrations() {
-		if m.Removes(in.Policy, metadata) && !in.Refused[m.From] {
+	metadata := node.Metadata(r, inputs.Policy, inputs.GuardInForce)
+	for _, m := range inputs.Policy.Migrations() {
+		if m.Removes(inputs.Policy, metadata) && !inputs.Refused[m.From] {
 			keys = append(keys, m.From)
 		}
 	}
 	return keys
 }
 
-// MigrationsRemove reports whether migrations that are not held remove a label of a Node.
-func MigrationsRemove(r record.Record, node *observe.Node, in Circumstances) bool {
-	in.Policy = in.Policy.Holding(false)
-	renamed, _ := node.Renamed(r, in.Policy, in.Guarded, in.Now)
-	return len(renamedOn(node, renamed, in)) > 0
+// MigrationsRemoveLabel reports whether migrations that are not held remove a label of a Node.
+func MigrationsRemoveLabel(r record.Record, node *observe.Node, inputs Inputs) bool {
+	inputs.Policy = inputs.Policy.Holding(false)
+	renamed, _ := node.Renamed(r, inputs.Policy, inputs.GuardInForce, inputs.Now)
+	return len(keysToRemoveAfterRename(node, renamed, inputs)) > 0
 }

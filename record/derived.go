@@ -24,7 +24,7 @@ type Derived struct {
 	Version Version `json:"since,omitempty,string"`
 	// Brought says in the annotation that admission removed the item from the CREATE of the Node, because of the rule. Only an Event uses
 	// it.
-	Brought bool `json:"brought,omitempty"`
+	RemovedAtCreate bool `json:"brought,omitempty"`
 }
 
 // ShownBy reports whether items of a Node are as the rule has left them.

@@ -163,8 +163,8 @@ func (c *ConfigMaps) OnChange(changed, lost func(node string)) error {
 	return err
 }
 
-// Nodes lists the names of all Nodes that there is a record of, from memory.
-func (c *ConfigMaps) Nodes() []string {
+// NodeNames lists the names of all Nodes that there is a record of, from memory.
+func (c *ConfigMaps) NodeNames() []string {
 	objects := c.cache.informer.GetStore().List()
 	nodes := make([]string, 0, len(objects))
 	for _, object := range objects {

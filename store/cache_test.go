@@ -40,7 +40,7 @@ func TestAnOlderEventDoesNotTakeItsOwnWriteBack(t *testing.T) {
 	c.put("worker-1", "gpu", entry.Version)
 	c.api.loseEventsAfter(1)
 	release()
-	require.Eventually(t, func() bool { return len(c.Nodes()) == 1 }, patience, time.Millisecond, "the watch has brought the first write")
+	require.Eventually(t, func() bool { return len(c.NodeNames()) == 1 }, patience, time.Millisecond, "the watch has brought the first write")
 	c.remains("gpu")
 }
 
@@ -61,9 +61,9 @@ func TestAnAnswerThatComesAfterTheRemovalOfTheRecordIsNoNews(t *testing.T) {
 	c := newCluster(t)
 	c.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		handled, answer, err := clienttesting.ObjectReaction(c.api)(action)
-		require.Eventually(t, func() bool { return len(c.Nodes()) == 1 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return len(c.NodeNames()) == 1 }, patience, time.Millisecond)
 		c.Remove("worker-1")
-		require.Eventually(t, func() bool { return c.Totals().Bytes == 0 && len(c.Nodes()) == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return c.Totals().Bytes == 0 && len(c.NodeNames()) == 0 }, patience, time.Millisecond)
 		return handled, answer, err
 	})
 	c.put("worker-1", "ci", "")
@@ -96,7 +96,7 @@ func TestAReadFromTheAPIServerForgetsAWriteOfADeletedRecord(t *testing.T) {
 	c.api.holdWatches(t)
 	c.put("worker-1", "ci", "")
 	c.Remove("worker-1")
-	_, err := c.GetLive(t.Context(), "worker-1")
+	_, err := c.GetFromAPI(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
 	_, err = c.Get("worker-1")
 	assert.ErrorIs(t, err, store.ErrNotFound, "at once, though the watch has not said so")
@@ -128,7 +128,7 @@ func TestItsOwnRemovalIsSeenWhileTheWatchIsLate(t *testing.T) {
 	entry = c.put("worker-1", "gpu", entry.Version)
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
 	c.staysGone()
-	_, err = c.GetLive(t.Context(), "worker-1")
+	_, err = c.GetFromAPI(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
 	c.staysGone() // its deletion is no news either
 	release()
@@ -166,7 +166,7 @@ func TestARemovalWhoseEventIsMissedIsForgottenWithTheNextList(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
 	c.staysGone()
 	c.api.breakWatches()
-	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, patience, time.Millisecond, "the list has shown that it is deleted")
+	require.Eventually(t, func() bool { return len(c.NodeNames()) == 0 }, patience, time.Millisecond, "the list has shown that it is deleted")
 	c.staysGone()
 	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
 	c.shows("worker-1", "theirs")

@@ -82,8 +82,8 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 	return Entry{Record: r, Version: cached.version, Accepted: cached.accepted}, err
 }
 
-// GetLive returns the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
-func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
+// GetFromAPI returns the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
+func (c *ConfigMaps) GetFromAPI(ctx context.Context, node string) (Entry, error) {
 	cm, err := c.client.Get(ctx, Name(node), metav1.GetOptions{})
 	if SaysGone(err) {
 		c.cache.gone(Name(node))

@@ -45,7 +45,7 @@ func TestPutLeavesAloneWhatIsNextToTheRecord(t *testing.T) {
 	})
 	_, err := c.Put(t.Context(), entry.Record, entry.Version)
 	require.ErrorIs(t, err, store.ErrConflict)
-	entry, err = c.GetLive(t.Context(), "worker-1")
+	entry, err = c.GetFromAPI(t.Context(), "worker-1")
 	require.NoError(t, err)
 	c.put("worker-1", "gpu", entry.Version)
 
@@ -73,7 +73,7 @@ func TestGetMakesNoAPICall(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
 	assert.Equal(t, []int{2, 1}, []int{c.Totals().Readable, c.Totals().Unreadable})
-	assert.ElementsMatch(t, []string{"worker-1", "worker-2", "worker-3"}, c.Nodes())
+	assert.ElementsMatch(t, []string{"worker-1", "worker-2", "worker-3"}, c.NodeNames())
 	assert.Len(t, c.client.Actions(), calls)
 }
 
@@ -82,7 +82,7 @@ func TestAForeignConfigMapIsNotOurs(t *testing.T) {
 	c := newCluster(t, foreign)
 	_, err := c.Get("worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound, "it lacks the label that the informer selects on")
-	entry, err := c.GetLive(t.Context(), "worker-1")
+	entry, err := c.GetFromAPI(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrUnreadable)
 	assert.True(t, entry.Unlisted)
 	_, err = c.Put(t.Context(), record.Record{Node: "worker-1"}, "")
@@ -99,14 +99,14 @@ func TestARecordThatLostItsLabelIsListedAgain(t *testing.T) {
 	c.answers("worker-1", store.ErrNotFound)
 	_, err := c.Put(t.Context(), record.Record{Node: "worker-1"}, "")
 	require.ErrorIs(t, err, store.ErrConflict)
-	entry, err := c.GetLive(t.Context(), "worker-1")
+	entry, err := c.GetFromAPI(t.Context(), "worker-1")
 	require.NoError(t, err)
 	require.True(t, entry.Unlisted)
 	assert.Equal(t, map[string]string{"dedicated": "ci"}, entry.Record.Items())
 	_, err = c.Put(t.Context(), entry.Record, entry.Version)
 	require.NoError(t, err)
 	c.shows("worker-1", "ci")
-	entry, err = c.GetLive(t.Context(), "worker-1")
+	entry, err = c.GetFromAPI(t.Context(), "worker-1")
 	require.NoError(t, err)
 	assert.False(t, entry.Unlisted)
 }
@@ -117,7 +117,7 @@ func TestAnotherNamespaceIsNotOurs(t *testing.T) {
 	c := newCluster(t, o)
 	_, err := c.Get("worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
-	_, err = c.GetLive(t.Context(), "worker-1")
+	_, err = c.GetFromAPI(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
 	c.put("worker-1", "gpu", "")
 	assert.Equal(t, o.Data, c.api.configMap(t, "default", "node.worker-1").Data)
@@ -185,7 +185,7 @@ func TestWhatTheAPIServerRefusesIsHandedOn(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(configMaps.GroupResource(), "node.worker-1", errors.New("not yours"))
 		})
 	}
-	_, err := c.GetLive(t.Context(), "worker-1")
+	_, err := c.GetFromAPI(t.Context(), "worker-1")
 	_, errCreate := c.Put(t.Context(), record.Record{Node: "worker-1"}, "")
 	_, errReplace := c.Put(t.Context(), record.Record{Node: "worker-1"}, entry.Version)
 	errDelete := c.Delete(t.Context(), "worker-1", entry.Version)

@@ -77,7 +77,7 @@ func indexedAs(object any) (values []string, name string) {
 
 func followedBy(node string) string { return "followed " + node }
 
-// IndexMachines makes the index that [ConfigMaps.OfMachine] needs, unless it exists. If the records are already in memory, it returns once
+// IndexMachines makes the index that [ConfigMaps.ListByMachine] needs, unless it exists. If the records are already in memory, it returns once
 // all are in the index. That takes some tenths of a second for 100,000, so no request should call it.
 func (c *ConfigMaps) IndexMachines() error {
 	m := &c.cache.machines
@@ -107,9 +107,9 @@ func (c *ConfigMaps) IndexMachines() error {
 	return nil
 }
 
-// OfMachine returns, from memory, the records that share an identifier with the machine, or keep one of it. It adds the records that followed one
+// ListByMachine returns, from memory, the records that share an identifier with the machine, or keep one of it. It adds the records that followed one
 // of these. An error means that there is no index, so nothing is known; see [ConfigMaps.IndexMachines].
-func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
+func (c *ConfigMaps) ListByMachine(m record.Machine) ([]record.Record, error) {
 	c.cache.machines.mu.RLock()
 	indexed := c.cache.machines.by != nil
 	c.cache.machines.mu.RUnlock()

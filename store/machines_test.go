@@ -32,7 +32,7 @@ func machine(number int) record.Machine { return record.Machine{SystemUUID: mach
 func (c *cluster) finds(m record.Machine, nodes ...string) {
 	c.t.Helper()
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
-		records, err := c.OfMachine(m)
+		records, err := c.ListByMachine(m)
 		require.NoError(t, err)
 		var found []string
 		for _, r := range records {
@@ -53,7 +53,7 @@ func TestTheRecordsOfAMachineAreFoundByItsIdentifiers(t *testing.T) {
 		ofMachine("before", machineOf(3), ""), ofMachine("after", machineOf(4), "before"),
 		ofMachine("zeros", "00000000-0000-0000-0000-000000000000", ""),
 	)...)
-	_, err := c.OfMachine(machine(1))
+	_, err := c.ListByMachine(machine(1))
 	require.ErrorContains(t, err, "not indexed by machine", "without the index nothing can be said")
 	require.NoError(t, c.IndexMachines())
 	require.NoError(t, c.IndexMachines(), "a policy can turn it on again")
@@ -65,7 +65,7 @@ func TestTheRecordsOfAMachineAreFoundByItsIdentifiers(t *testing.T) {
 	c.finds(record.Machine{})
 	c.finds(record.Machine{SystemUUID: "00000000-0000-0000-0000-000000000000"})
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		records, err := c.OfMachine(machine(99))
+		records, err := c.ListByMachine(machine(99))
 		require.NoError(t, err)
 		assert.Len(t, records, 16)
 	}, patience, 5*time.Millisecond, "16 are looked at")
@@ -86,7 +86,7 @@ func TestTheRecordsOfAMachineAreFoundAsSoonAsTheyAreWritten(t *testing.T) {
 	defer release()
 	_, err := c.Put(t.Context(), record.Record{Node: "after", Machine: machine(1), Followed: "before"}, "")
 	require.NoError(t, err)
-	records, err := c.OfMachine(machine(1))
+	records, err := c.ListByMachine(machine(1))
 	require.NoError(t, err)
 	assert.Len(t, records, 2, "a second Node that says it is this machine must not follow the same record")
 }
@@ -112,7 +112,7 @@ func BenchmarkOfMachine(b *testing.B) {
 			})
 			b.Run("by machine", func(b *testing.B) {
 				for b.Loop() {
-					_, err := records.OfMachine(machine(1))
+					_, err := records.ListByMachine(machine(1))
 					require.NoError(b, err)
 				}
 				b.ReportMetric(perRecord, "index-bytes/record")

@@ -55,7 +55,7 @@ func TestReadingAndWritingIsNoProgress(t *testing.T) {
 	prev := c.Progress()
 	c.api.loseEventsAfter(0)
 	c.put("worker-2", "ci", "")
-	_, err := c.GetLive(t.Context(), "worker-1")
+	_, err := c.GetFromAPI(t.Context(), "worker-1")
 	require.NoError(t, err)
 	assert.Never(t, func() bool { return c.Progress() != prev }, 50*time.Millisecond, time.Millisecond, "the watch may be dead all the same")
 }

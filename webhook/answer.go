@@ -90,11 +90,11 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	a := answerTo(in, k, p, decide)
 	e := Explanation{
 		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(p),
-		Restored: a.restored, Deferred: a.WithCause(plan.Record).Deferred().Values(), Withheld: withheldBy(a, k),
-		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.WithCause(plan.Derivation, plan.Registration).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
+		Restored: a.restored, Deferred: a.WithCause(plan.CauseRecord).Deferred().Values(), Withheld: withheldBy(a, k),
+		Rules: a.RuleLabelsInCreate(), Later: a.DeferredRuleLabels(), Taints: a.WithCause(plan.CauseDerivedTaint, plan.CauseRegistrationTaint).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
 		Patch: a.operations,
 	}
-	if !a.AnyLater() || !p.RestoresInline() {
+	if !a.AnyDeferred() || !p.RestoresInline() {
 		return e, nil
 	}
 	second, err := secondPass(request, k, p, a)
@@ -102,7 +102,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 		return Explanation{}, err
 	}
 	if second.outcome == restoredInline {
-		e.Inline, e.InlineRules, e.GateOn = second.restored, second.RuledNow(), second.gatedAfter(second.incoming, p.Gate())
+		e.Inline, e.InlineRules, e.GateOn = second.restored, second.RuleLabelsInCreate(), second.gatedAfter(second.incoming, p.Gate())
 	}
 	return e, nil
 }

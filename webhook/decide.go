@@ -41,7 +41,7 @@ func (k known) planFor(in incoming, node *observe.Node, p policy.Policy) plan.Pl
 	if k.unreadable || k.isolated {
 		r = record.Record{}
 	}
-	return plan.ForCreate(node, r, plan.Circumstances{Policy: p, CreateFacts: &in.facts, Now: k.now}, in.occasion)
+	return plan.ForCreate(node, r, plan.Inputs{Policy: p, CreateFacts: &in.facts, Now: k.now}, in.occasion)
 }
 
 // decision is what to do with a registering Node.
@@ -64,7 +64,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	if !k.unreadable && !k.isolated {
 		d.dropped = k.record.Dropped
 	}
-	d.restored = d.WithCause(plan.Record).Immediate().Values()
+	d.restored = d.WithCause(plan.CauseRecord).Immediate().Values()
 	switch waits := d.waits(); {
 	case k.unreadable:
 		d.outcome = unreadableRecord
@@ -72,7 +72,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 		d.outcome = otherMachine
 	case waits || k.record.Quarantined != nil: // what was followed and no kubelet may set waits for an operator
 		d.outcome = deferredSome
-	case d.HasCause(plan.Record):
+	case d.HasCause(plan.CauseRecord):
 		d.outcome = restoredAll
 	default:
 		d.outcome = nothingMissing
@@ -80,22 +80,22 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable || k.isolated:
 	case d.outcome == deferredSome:
-		d.Edits = append(d.Edits, plan.Close(p.Gate())...)
+		d.Edits = append(d.Edits, plan.CloseGate(p.Gate())...)
 	case k.current && !k.undecided:
-		d.Edits = append(d.Edits, plan.Lift(p.Gate())...)
+		d.Edits = append(d.Edits, plan.LiftGate(p.Gate())...)
 	}
 	return d.annotated(in, node, k, p)
 }
 
 // waits reports whether capture has still to set something.
-func (d decision) waits() bool { return len(d.NoRoom) > 0 || d.AnyLater() }
+func (d decision) waits() bool { return len(d.LabelsWithoutRoom) > 0 || d.AnyDeferred() }
 
 // annotated completes a decision by nodekeep's annotations, as far as the object has room for them. If the gate stays on an object that has no room for
 // a stamp, capture adds the taints instead.
 func (d decision) annotated(in incoming, node *observe.Node, k known, p policy.Policy) decision {
 	used := policy.AnnotationBytes(in.annotations) + policy.AnnotationBytes(record.SplitAnnotations(d.restored))
 	list := func() map[string]string {
-		return policy.AnnotationContent{Stamp: d.stampOf(in, node, k, p), Taints: d.Derived, Labels: d.RuledNow()}.Annotations(used)
+		return policy.AnnotationContent{Stamp: d.stampOf(in, node, k, p), Taints: d.DerivedTaints, Labels: d.RuleLabelsInCreate()}.Annotations(used)
 	}
 	d.owners = d.ownersAfter(in, k, p)
 	if d.annotations = list(); d.annotations[policy.StampAnnotation] == "" && d.owners.updated != nil {
@@ -104,7 +104,7 @@ func (d decision) annotated(in incoming, node *observe.Node, k known, p policy.P
 	}
 	if d.annotations[policy.StampAnnotation] == "" && d.gatedAfter(in, p.Gate()) {
 		delete(d.annotations, policy.TaintsAnnotation)
-		d.Edits = d.WithCause(plan.Record, plan.Rule, plan.Gate)
+		d.Edits = d.WithCause(plan.CauseRecord, plan.CauseRule, plan.CauseGate)
 	}
 	return d
 }
@@ -119,7 +119,7 @@ func (d decision) stampOf(in incoming, node *observe.Node, k known, p policy.Pol
 	if d.owners.updated == nil {
 		from = from.WithoutOwners()
 	}
-	stamp := record.Stamp{Brought: d.Brought(node, k.record, p, in.occasion)}.Merge(d.restored, from, 0)
+	stamp := record.Stamp{Brought: d.ItemsOfCreate(node, k.record, p, in.occasion)}.Merge(d.restored, from, 0)
 	if k.follow != nil && len(stamp.Given) > 0 {
 		stamp.Followed = k.record.Followed
 	}
@@ -138,7 +138,7 @@ func (d decision) bytes() int {
 		size += len(key) + len(value)
 	}
 	for _, edit := range d.Edits {
-		if !edit.Later {
+		if !edit.Deferred {
 			size += len(edit.Item) + len(edit.Value)
 		}
 	}
@@ -148,8 +148,8 @@ func (d decision) bytes() int {
 // withoutItems returns the decision for a Node that has no room. Nothing is listed as set, and the missing items wait behind the gate.
 func (d decision) withoutItems(gate policy.Gate) decision {
 	small := decision{outcome: tooLarge}
-	if len(d.Edits) > len(d.WithCause(plan.Gate)) || len(d.NoRoom) > 0 {
-		small.Edits = plan.Close(gate)
+	if len(d.Edits) > len(d.WithCause(plan.CauseGate)) || len(d.LabelsWithoutRoom) > 0 {
+		small.Edits = plan.CloseGate(gate)
 	}
 	return small
 }

@@ -71,7 +71,7 @@ type DeletionOptions struct {
 // WritableRecords is where records are kept; [store.ConfigMaps] in a cluster.
 type WritableRecords interface {
 	Get(node string) (store.Entry, error)
-	GetLive(ctx context.Context, node string) (store.Entry, error)
+	GetFromAPI(ctx context.Context, node string) (store.Entry, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 }
 
@@ -238,7 +238,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 			}
 		}
 		// The cache alone does not prove that there is nothing to write. It may be stale, and it holds no history.
-		if entry, err = d.Records.GetLive(ctx, hint.name); errors.Is(err, store.ErrNotFound) {
+		if entry, err = d.Records.GetFromAPI(ctx, hint.name); errors.Is(err, store.ErrNotFound) {
 			entry = store.Entry{}
 		}
 		if ctx.Err() != nil {

@@ -182,7 +182,7 @@ func storedAs(t *testing.T, r *counted, rec record.Record) {
 
 func (r *counted) live(t *testing.T) record.Record {
 	t.Helper()
-	entry, err := r.GetLive(t.Context(), "n1")
+	entry, err := r.GetFromAPI(t.Context(), "n1")
 	require.NoError(t, err)
 	return entry.Record
 }
@@ -341,7 +341,7 @@ func TestOfTwoWritersNoneLosesAnything(t *testing.T) {
 	records, node := &counted{}, labelled("u1", 9, labels{"a": "2"})
 	storedAs(t, records, remembered("u0", 4, labels{"older": "1"}))
 	records.hook = func() { // another process writes first
-		entry, err := records.GetLive(t.Context(), "n1")
+		entry, err := records.GetFromAPI(t.Context(), "n1")
 		require.NoError(t, err)
 		next := record.Merge(entry.Record, record.Observation{UID: "u1", Version: 8, Items: map[string]record.Item{"a": {Value: "1"}, "theirs": {Value: "x"}}})
 		_, err = records.Memory.Put(t.Context(), next, entry.Version)
@@ -574,7 +574,7 @@ func TestARecordThatMovedOnMeanwhileIsNotTakenForOneOfAnotherCluster(t *testing.
 	removed.Entries = []record.Entry{{Key: "k", Removed: true, Version: 12}}
 	records.hook = func() {
 		nodes.next = labelled("u1", 12, nil)
-		entry, err := records.GetLive(t.Context(), "n1")
+		entry, err := records.GetFromAPI(t.Context(), "n1")
 		require.NoError(t, err)
 		_, err = records.Memory.Put(t.Context(), removed, entry.Version)
 		require.NoError(t, err)

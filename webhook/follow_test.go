@@ -198,4 +198,4 @@ type unindexed struct{ *records }
 
 func (unindexed) Get(string) (store.Entry, error) { return store.Entry{}, store.ErrNotFound }
 
-func (unindexed) OfMachine(record.Machine) ([]record.Record, error) { return nil, assert.AnError }
+func (unindexed) ListByMachine(record.Machine) ([]record.Record, error) { return nil, assert.AnError }

@@ -193,7 +193,7 @@ func (m mapRecords) Get(node string) (store.Entry, error) {
 	return entry, nil
 }
 
-func (m mapRecords) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
+func (m mapRecords) ListByMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
 func (m mapRecords) Progress() time.Time { return time.Now() }
 

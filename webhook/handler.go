@@ -18,8 +18,8 @@ import (
 // Records is where the handler reads records; Get must answer from memory.
 type Records interface {
 	Get(node string) (store.Entry, error)
-	// OfMachine is the records that [record.Predecessor] chooses from; it must answer from memory, too.
-	OfMachine(m record.Machine) ([]record.Record, error)
+	// ListByMachine is the records that [record.Predecessor] chooses from; it must answer from memory, too.
+	ListByMachine(m record.Machine) ([]record.Record, error)
 	// Progress is when the records were last known to be current; the zero time while they are not watched.
 	Progress() time.Time
 }
@@ -112,7 +112,7 @@ func (h *Handler) known(node string, p policy.Policy) known {
 // follow returns the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
 // follow one. A record of it exists, and capture finds out whether its Node is deleted. Until then it has the taints that any of them had.
 func (h *Handler) follow(node string, machine record.Machine, keeping record.Keeping) (r record.Record, undecided bool) {
-	records, err := h.records.OfMachine(machine)
+	records, err := h.records.ListByMachine(machine)
 	if err != nil {
 		h.warnings.Do(func() { h.logger.Error("records of a machine cannot be found; nothing is followed", "error", err) })
 		return record.Record{}, true

@@ -53,8 +53,8 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 
 			assert.Equal(t, c.held, labelsAfter(in, held), "held")
 			assert.Equal(t, c.inForce, labelsAfter(in, inForce), "in force")
-			assert.NotContains(t, held.RuledNow(), taint, "no taint is removed")
-			assert.Equal(t, c.rules == clean, inForce.RuledNow()[taint].Absent)
+			assert.NotContains(t, held.RuleLabelsInCreate(), taint, "no taint is removed")
+			assert.Equal(t, c.rules == clean, inForce.RuleLabelsInCreate()[taint].Absent)
 		})
 	}
 }
@@ -62,7 +62,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 // labelsAfter returns the labels of a Node once all is done.
 func labelsAfter(in incoming, d decision) labels {
 	next := labels{}
-	for item, value := range d.ItemsOn(in.observed(policy.Default())) {
+	for item, value := range d.ItemsAfter(in.observed(policy.Default())) {
 		if record.IsLabel(item) {
 			next[item] = value
 		}
@@ -79,7 +79,7 @@ func TestWhileRulesAreHeldAKubeletStillCarriesNoProtectedLabelInItsOwnCREATE(t *
 
 	held := decide(in, k, policy.Default().Holding(true))
 
-	assert.Empty(t, held.RuledNow())
-	assert.Contains(t, held.RuledLater(), role)
+	assert.Empty(t, held.RuleLabelsInCreate())
+	assert.Contains(t, held.DeferredRuleLabels(), role)
 	assert.True(t, held.ClosesGate(), "capture decides")
 }

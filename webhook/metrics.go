@@ -105,20 +105,20 @@ func (m *Metrics) passedOver(result outcome) { m.reviews.WithLabelValues(string(
 func (m *Metrics) planned(d decision) {
 	for _, edit := range d.Edits {
 		switch edit.Cause {
-		case plan.Record:
-			if edit.Later {
+		case plan.CauseRecord:
+			if edit.Deferred {
 				m.count(labelKind, itemDeferred, 1)
 			} else {
 				m.count(kindOf(edit.Item), itemRestored, 1)
 			}
-		case plan.Rule:
+		case plan.CauseRule:
 			m.count(kindOf(edit.Item), ruledBy(edit), 1)
-		case plan.Derivation, plan.Registration:
+		case plan.CauseDerivedTaint, plan.CauseRegistrationTaint:
 			m.count(taintKind, taintAdded, 1)
 		default: // the gate
 		}
 	}
-	m.count(labelKind, ruleWaits, len(d.NoRoom))
+	m.count(labelKind, ruleWaits, len(d.LabelsWithoutRoom))
 	m.count(labelKind, itemInvalid, d.dropped.Labels)
 	m.count(taintKind, itemInvalid, d.dropped.Taints)
 	m.count(annotationKind, itemInvalid, d.dropped.Annotations)
@@ -137,7 +137,7 @@ func (m *Metrics) count(kind itemKind, outcome itemOutcome, items int) {
 
 func ruledBy(edit plan.Edit) itemOutcome {
 	switch {
-	case edit.Later:
+	case edit.Deferred:
 		return ruleWaits
 	case edit.Removed:
 		return ruleRemoved

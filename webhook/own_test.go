@@ -40,12 +40,12 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := incoming{node: "n1", labels: c.labels, occasion: c.by}
-			require.Len(t, plan.Plan{}.Brought(in.observed(policy.Default()), c.record, policy.Default(), in.occasion), c.brought)
+			require.Len(t, plan.Plan{}.ItemsOfCreate(in.observed(policy.Default()), c.record, policy.Default(), in.occasion), c.brought)
 		})
 	}
 	in := incoming{node: "n1", labels: sample, occasion: policy.CreateByKubelet}
-	ruled := plan.Plan{Labels: map[string]record.Derived{"example.com/pool": {}}}
-	assert.Empty(t, ruled.Brought(in.observed(policy.Default()), recorded, policy.Default(), in.occasion), "a rule's value takes its place")
+	ruled := plan.Plan{RuleLabels: map[string]record.Derived{"example.com/pool": {}}}
+	assert.Empty(t, ruled.ItemsOfCreate(in.observed(policy.Default()), recorded, policy.Default(), in.occasion), "a rule's value takes its place")
 }
 
 // A taint that a kubelet brings and that a controller removes each time belongs to the start of the machine.
@@ -64,7 +64,7 @@ func TestAStampListsTheTaintsThatWereRemovedBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := incoming{node: "n1", taints: []corev1.Taint{record.Taint(start, "")}, occasion: c.by}
-			assert.Equal(t, c.want, plan.Plan{}.Brought(in.observed(policy.Default()), c.record, policy.Default(), in.occasion))
+			assert.Equal(t, c.want, plan.Plan{}.ItemsOfCreate(in.observed(policy.Default()), c.record, policy.Default(), in.occasion))
 		})
 	}
 }

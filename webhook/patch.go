@@ -19,7 +19,7 @@ func patch(in incoming, d decision) []jsonpatch.Operation {
 	labels, cordon := map[string]string{}, false
 	for _, edit := range d.Edits {
 		switch {
-		case edit.Later:
+		case edit.Deferred:
 		case edit.Removed && record.IsLabel(edit.Item):
 			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/labels/"+escape(edit.Item), nil))
 		case edit.Removed:

@@ -30,20 +30,20 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	state := policy.AnnotationContent{Taints: policy.DerivedTaints(unchanged.annotations[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(unchanged.annotations[policy.LabelsAnnotation])}
 	prev := in
 	prev.labels = classify.RemoveDerived(in.labels, state.Labels)
-	due, _ := k.planFor(prev, prev.observed(p), p).WithoutSettings(func(set plan.Setting) bool { // what the Node brought as a rule wants it
-		value, shown := in.labels[set.Item]
-		return shown && !set.Removed && value == set.Value
+	due, _ := k.planFor(prev, prev.observed(p), p).WithoutItems(func(desired plan.DesiredItem) bool { // what the Node brought as a rule wants it
+		value, shown := in.labels[desired.Item]
+		return shown && !desired.Removed && value == desired.Value
 	})
-	inline, ok := due.Inline(p)
+	inline, ok := due.InlinePlan(p)
 	if !ok {
 		return unchanged
 	}
-	d := decision{Plan: inline, outcome: restoredInline, restored: inline.WithCause(plan.Record).Values()}
+	d := decision{Plan: inline, outcome: restoredInline, restored: inline.WithCause(plan.CauseRecord).Values()}
 	labels := maps.Clone(state.Labels)
 	if labels == nil {
 		labels = map[string]record.Derived{}
 	}
-	maps.Copy(labels, inline.Labels)
+	maps.Copy(labels, inline.RuleLabels)
 	state.Labels = labels
 	from := k.record
 	if d.owners = d.ownersAfter(in, k, p); d.owners.updated == nil {

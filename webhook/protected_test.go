@@ -98,7 +98,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{gate}}
 			first := decide(in, k, p)
 			require.Empty(t, first.restored)
-			require.Equal(t, c.remembered, first.WithCause(plan.Record).Deferred().Values())
+			require.Equal(t, c.remembered, first.WithCause(plan.CauseRecord).Deferred().Values())
 			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, taintsOf(first), "rules see labels that are to come")
 			in.taints = append(in.taints, taintsOf(first)...)
 			in.annotations = first.annotations
@@ -107,7 +107,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 
 			assert.Equal(t, c.outcome, second.outcome)
 			assert.Equal(t, c.restored, second.restored)
-			assert.Empty(t, second.WithCause(plan.Gate), "capture still has to add dedicated")
+			assert.Empty(t, second.WithCause(plan.CauseGate), "capture still has to add dedicated")
 			assert.JSONEq(t, c.stamp, second.annotations[policy.StampAnnotation])
 		})
 	}
@@ -159,5 +159,5 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 
 // taintsOf returns the taints that a decision adds, but for those of the record.
 func taintsOf(d decision) []corev1.Taint {
-	return d.WithCause(plan.Derivation, plan.Registration).Taints(false)
+	return d.WithCause(plan.CauseDerivedTaint, plan.CauseRegistrationTaint).Taints(false)
 }

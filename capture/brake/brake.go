@@ -34,7 +34,7 @@ type Options struct {
 type Brake struct {
 	Options
 
-	looking   sync.Mutex // one worker looks at a time
+	checkMu   sync.Mutex // one worker looks at a time
 	heldUntil time.Time  // held until then, without another look
 	reported  time.Time  // when it was said that corrections are held; zero: not since they were allowed last
 
@@ -45,13 +45,13 @@ type Brake struct {
 // New returns a brake that holds nothing.
 func New(options Options) *Brake { return &Brake{Options: options, held: map[string]time.Time{}} }
 
-// MayCorrect reports whether a Node that was created then may be corrected now, and counts it.
-func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) (allowed bool, err error) {
-	if b.Now().Sub(created) < FreshFor {
+// ReserveCorrection reports whether a Node that was created then may be corrected now, and counts it.
+func (b *Brake) ReserveCorrection(ctx context.Context, node string, created time.Time) (allowed bool, err error) {
+	if b.Now().Sub(created) < NewNodePeriod {
 		return true, nil
 	}
-	b.looking.Lock()
-	defer b.looking.Unlock()
+	b.checkMu.Lock()
+	defer b.checkMu.Unlock()
 	now := b.Now() // taken after the lock: with an older time, correctedBy would drop newer minutes
 	if now.Before(b.heldUntil) {
 		b.setHeld(node, b.heldUntil)

@@ -10,16 +10,16 @@ import (
 // Corrections are counted over an hour. Those of Nodes that registered within FreshFor do not count: a webhook with a stale cache may have restored many
 // at once from older records.
 const (
-	Window       = time.Hour
-	FreshFor     = 10 * time.Minute
-	ShareDivisor = 10 // of all Nodes, the part that may be corrected in that time: one in ten
+	Window              = time.Hour
+	NewNodePeriod       = 10 * time.Minute
+	MaxCorrectedDivisor = 10 // of all Nodes, the part that may be corrected in that time: one in ten
 )
 
 // correctedCounts counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
 type correctedCounts map[int64]int
 
-// correctedBy reads the count of the hour before a time. For what nodekeep has not written, ok is false and the count is empty.
-func correctedBy(text string, now time.Time) (recent correctedCounts, ok bool) {
+// parseCounts reads the count of the hour before a time. For what nodekeep has not written, ok is false and the count is empty.
+func parseCounts(text string, now time.Time) (recent correctedCounts, ok bool) {
 	var count correctedCounts
 	recent = correctedCounts{}
 	if text != "" && json.Unmarshal([]byte(text), &count) != nil {
@@ -52,10 +52,12 @@ func (c correctedCounts) encodeWithOneMore(now time.Time) string {
 }
 
 // mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
-func (c correctedCounts) mayCorrect(total int) bool { return c.nodes() < max(1, total/ShareDivisor) }
+func (c correctedCounts) mayCorrect(total int) bool {
+	return c.nodes() < max(1, total/MaxCorrectedDivisor)
+}
 
-// acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
-func acceptedAt(text string, now time.Time) bool {
+// acceptedWithinHour reports whether an operator has accepted corrections of any number of Nodes in the hour before.
+func acceptedWithinHour(text string, now time.Time) bool {
 	accepted, err := time.Parse(time.RFC3339, text)
 	return err == nil && !accepted.After(now.Add(time.Minute)) && now.Sub(accepted) < Window
 }
@@ -63,8 +65,8 @@ func acceptedAt(text string, now time.Time) bool {
 // judge reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state
 // of capture. The count is not known where something else than nodekeep has written it.
 func judge(state map[string]string, live int, now time.Time) (count correctedCounts, known, allowed bool) {
-	accepted := acceptedAt(state[store.CorrectionsAccepted], now)
-	count, known = correctedBy(state[store.Corrected], now)
+	accepted := acceptedWithinHour(state[store.CorrectionsAccepted], now)
+	count, known = parseCounts(state[store.Corrected], now)
 	if !known && !accepted {
 		count = correctedCounts{now.Unix() / 60: live} // it counts as all there may be, for an hour
 	}
@@ -73,6 +75,6 @@ func judge(state map[string]string, live int, now time.Time) (count correctedCou
 
 // CorrectedNodes returns how many Nodes were corrected in the hour before, by the ConfigMap with the state of capture.
 func CorrectedNodes(state map[string]string, now time.Time) int {
-	count, _ := correctedBy(state[store.Corrected], now)
+	count, _ := parseCounts(state[store.Corrected], now)
 	return count.nodes()
 }

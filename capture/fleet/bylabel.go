@@ -16,10 +16,10 @@ const (
 	otherValue = "other"
 )
 
-// ByLabel counts Nodes by the value of each governed label, and for how long they had it. It is updated when the labels or the CPU of a
+// LabelCounts counts Nodes by the value of each governed label, and for how long they had it. It is updated when the labels or the CPU of a
 // Node change. So a heartbeat costs nothing, and a scrape walks over no Nodes. It is a collector of its series. Any goroutine may call its
 // methods; the caller orders the changes of one Node.
-type ByLabel struct {
+type LabelCounts struct {
 	now                         func() time.Time
 	nodes, seconds, coreSeconds *prometheus.Desc
 
@@ -35,12 +35,12 @@ type labelCount struct {
 	start                time.Time
 }
 
-// NewByLabel counts by no label yet.
-func NewByLabel(now func() time.Time) *ByLabel {
+// NewLabelCounts counts by no label yet.
+func NewLabelCounts(now func() time.Time) *LabelCounts {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"key", "value"}, nil)
 	}
-	return &ByLabel{
+	return &LabelCounts{
 		now: now, keys: map[string]map[string]*labelCount{},
 		nodes:       desc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100."),
 		seconds:     desc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes."),
@@ -48,29 +48,29 @@ func NewByLabel(now func() time.Time) *ByLabel {
 	}
 }
 
-// Govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
+// SetKeys counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
 // that stays continue. Values that the policy lists come before those that Nodes happen to have.
-func (b *ByLabel) Govern(keys []governance.Key) (recount bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *LabelCounts) SetKeys(keys []governance.Key) (recount bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	governed := map[string]map[string]*labelCount{}
 	for _, key := range keys {
-		counted, known := b.keys[key.Key]
+		counted, known := c.keys[key.Key]
 		if !known {
 			counted, recount = map[string]*labelCount{}, true
 		}
 		for _, value := range key.Values {
 			if counted[value] == nil && len(counted) < maxValues {
-				counted[value], recount = &labelCount{start: b.now()}, true // Nodes with it may have been counted as others
+				counted[value], recount = &labelCount{start: c.now()}, true // Nodes with it may have been counted as others
 			}
 		}
 		governed[key.Key] = counted
 	}
-	b.keys = governed
+	c.keys = governed
 	if recount {
-		for _, byValue := range b.keys {
+		for _, byValue := range c.keys {
 			for _, l := range byValue {
-				l.change(-l.nodes, -l.cores, b.now())
+				l.change(-l.nodes, -l.cores, c.now())
 				l.cores = 0 // without what is left of rounding
 			}
 		}
@@ -92,24 +92,24 @@ func (l *labelCount) sums(now time.Time) (seconds, coreSeconds float64) {
 	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores
 }
 
-// Replaced counts the new state of a Node instead of the one before; nil: there is none.
-func (b *ByLabel) Replaced(prev, node *observe.Slim) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.keys) == 0 {
+// Update counts the new state of a Node instead of the one before; nil: there is none.
+func (c *LabelCounts) Update(prev, node *observe.Slim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.keys) == 0 {
 		return
 	}
-	b.count(prev, -1)
-	b.count(node, 1)
+	c.count(prev, -1)
+	c.count(node, 1)
 }
 
-func (b *ByLabel) count(slim *observe.Slim, nodes int) {
+func (c *LabelCounts) count(slim *observe.Slim, nodes int) {
 	if slim == nil {
 		return
 	}
 	node := slim.Node()
 	cores := node.Reported.Cores() * float64(nodes)
-	for key, counted := range b.keys {
+	for key, counted := range c.keys {
 		value, ok := node.Items[key]
 		if !ok {
 			continue
@@ -119,30 +119,30 @@ func (b *ByLabel) count(slim *observe.Slim, nodes int) {
 				value = otherValue
 			}
 			if counted[value] == nil {
-				counted[value] = &labelCount{start: b.now()}
+				counted[value] = &labelCount{start: c.now()}
 			}
 		}
-		counted[value].change(nodes, cores, b.now())
+		counted[value].change(nodes, cores, c.now())
 	}
 }
 
 // Describe is for the registry.
-func (b *ByLabel) Describe(ch chan<- *prometheus.Desc) {
-	ch <- b.nodes
-	ch <- b.seconds
-	ch <- b.coreSeconds
+func (c *LabelCounts) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.nodes
+	ch <- c.seconds
+	ch <- c.coreSeconds
 }
 
 // Collect is for the registry.
-func (b *ByLabel) Collect(ch chan<- prometheus.Metric) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for key, byValue := range b.keys {
+func (c *LabelCounts) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, byValue := range c.keys {
 		for value, l := range byValue {
-			seconds, coreSeconds := l.sums(b.now())
-			ch <- prometheus.MustNewConstMetric(b.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
-			ch <- prometheus.MustNewConstMetric(b.seconds, prometheus.CounterValue, seconds, key, value)
-			ch <- prometheus.MustNewConstMetric(b.coreSeconds, prometheus.CounterValue, coreSeconds, key, value)
+			seconds, coreSeconds := l.sums(c.now())
+			ch <- prometheus.MustNewConstMetric(c.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
+			ch <- prometheus.MustNewConstMetric(c.seconds, prometheus.CounterValue, seconds, key, value)
+			ch <- prometheus.MustNewConstMetric(c.coreSeconds, prometheus.CounterValue, coreSeconds, key, value)
 		}
 	}
 }

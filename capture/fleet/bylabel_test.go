@@ -58,37 +58,37 @@ func slimNode(name, uid, cpu string, labels map[string]string) *observe.Slim {
 
 func TestTheSeriesByLabelAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := NewByLabel(func() time.Time { return now })
-	b.Govern([]governance.Key{{Key: "tier"}})
+	c := NewLabelCounts(func() time.Time { return now })
+	c.SetKeys([]governance.Key{{Key: "tier"}})
 	for i := range 3 * maxValues {
-		b.Replaced(nil, slimNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}))
+		c.Update(nil, slimNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}))
 	}
-	found := counted(t, b)
+	found := counted(t, c)
 	assert.Len(t, found, maxValues+1)
 	assert.Equal(t, 2*maxValues, found["tier=other"].nodes)
 	for i := range 3 * maxValues {
-		b.Replaced(slimNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}), nil)
+		c.Update(slimNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}), nil)
 	}
-	for series, item := range counted(t, b) {
+	for series, item := range counted(t, c) {
 		assert.Zero(t, item.nodes, series)
 	}
 }
 
 func TestAnotherPolicyCountsEveryNodeAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := NewByLabel(func() time.Time { return now })
+	c := NewLabelCounts(func() time.Time { return now })
 	a := slimNode("a", "1", "2", map[string]string{"tier": "gpu", "rack": "r1"})
-	b.Replaced(nil, a)
-	assert.Empty(t, counted(t, b), "nothing is governed")
+	c.Update(nil, a)
+	assert.Empty(t, counted(t, c), "nothing is governed")
 
-	assert.True(t, b.Govern([]governance.Key{{Key: "tier"}}))
-	b.Replaced(nil, a)
+	assert.True(t, c.SetKeys([]governance.Key{{Key: "tier"}}))
+	c.Update(nil, a)
 	now = now.Add(10 * time.Second)
-	assert.False(t, b.Govern([]governance.Key{{Key: "tier"}}), "the same keys")
-	assert.True(t, b.Govern([]governance.Key{{Key: "tier"}, {Key: "rack"}}))
-	b.Replaced(nil, a)
+	assert.False(t, c.SetKeys([]governance.Key{{Key: "tier"}}), "the same keys")
+	assert.True(t, c.SetKeys([]governance.Key{{Key: "tier"}, {Key: "rack"}}))
+	c.Update(nil, a)
 	now = now.Add(10 * time.Second)
-	assert.Equal(t, map[string]seriesOf{"tier=gpu": {1, 20, 40}, "rack=r1": {1, 10, 20}}, counted(t, b), "what was added up stays")
-	assert.False(t, b.Govern([]governance.Key{{Key: "rack"}}), "one less needs no new count")
-	assert.Len(t, counted(t, b), 1)
+	assert.Equal(t, map[string]seriesOf{"tier=gpu": {1, 20, 40}, "rack=r1": {1, 10, 20}}, counted(t, c), "what was added up stays")
+	assert.False(t, c.SetKeys([]governance.Key{{Key: "rack"}}), "one less needs no new count")
+	assert.Len(t, counted(t, c), 1)
 }

@@ -29,9 +29,9 @@ type brokenRule struct {
 
 // nodeViolations is what is wrong with one Node object.
 type nodeViolations struct {
-	uid   types.UID
-	rules []brokenRule
-	start time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
+	uid         types.UID
+	rules       []brokenRule
+	brokenSince time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
 }
 
 // NewCompliance knows no Node yet; rules are those in force, asked at each scrape.
@@ -61,25 +61,25 @@ func (c *Compliance) Observe(node string, uid types.UID, violations []governance
 		}
 	}
 	if governance.Breaks(violations) {
-		next.start = now
-		if prev.uid == uid && !prev.start.IsZero() {
-			next.start = prev.start
+		next.brokenSince = now
+		if prev.uid == uid && !prev.brokenSince.IsZero() {
+			next.brokenSince = prev.brokenSince
 		}
 	}
 	c.byNode[node] = next
-	return next.start
+	return next.brokenSince
 }
 
 // Overdue notes what is wrong with a Node now, and reports whether it has broken a rule for as long as the policy allows before the taint. Else
 // due is how long it still may; 0: for ever.
-func (c *Compliance) Overdue(node string, uid types.UID, violations []governance.Violation, now time.Time) (overdue bool, due time.Duration) {
+func (c *Compliance) Overdue(node string, uid types.UID, violations []governance.Violation, now time.Time) (overdue bool, remaining time.Duration) {
 	start := c.Observe(node, uid, violations, now)
 	_, delay, taints := c.rules().Noncompliant()
 	if start.IsZero() || !taints {
 		return false, 0
 	}
-	due = max(0, start.Add(delay).Sub(now))
-	return due == 0, due
+	remaining = max(0, start.Add(delay).Sub(now))
+	return remaining == 0, remaining
 }
 
 // Forget drops a Node object that is deleted.
@@ -100,8 +100,8 @@ func (c *Compliance) remove(node string) nodeViolations {
 	return prev
 }
 
-// Breaking returns how many Nodes break a rule in that way.
-func (c *Compliance) Breaking(rule string, kind governance.Kind) int {
+// CountBreaking returns how many Nodes break a rule in that way.
+func (c *Compliance) CountBreaking(rule string, kind governance.Kind) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[brokenRule{rule, kind}]
@@ -113,6 +113,6 @@ func (c *Compliance) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 // Collect is for the registry.
 func (c *Compliance) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range c.rules().Countable() {
-		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(c.Breaking(v.Rule, v.Kind)), v.Rule, string(v.Kind))
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(c.CountBreaking(v.Rule, v.Kind)), v.Rule, string(v.Kind))
 	}
 }

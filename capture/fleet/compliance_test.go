@@ -22,20 +22,20 @@ func TestComplianceCountsNodesAndKnowsSinceWhenTheyBreakRules(t *testing.T) {
 	pos := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 
 	assert.Equal(t, pos(0), c.Observe("n1", "a", denied, pos(0)))
-	assert.Equal(t, 1, c.Breaking(reserved.rule, reserved.kind), "a Node counts once, however many reserved keys it has")
+	assert.Equal(t, 1, c.CountBreaking(reserved.rule, reserved.kind), "a Node counts once, however many reserved keys it has")
 	assert.Equal(t, pos(0), c.Observe("n1", "a", denied, pos(1)), "since the first time")
-	assert.Equal(t, 1, c.Breaking(reserved.rule, reserved.kind))
+	assert.Equal(t, 1, c.CountBreaking(reserved.rule, reserved.kind))
 	assert.Equal(t, pos(2), c.Observe("n1", "b", denied, pos(2)), "another object of the name begins anew")
 
 	assert.Equal(t, pos(3), c.Observe("n2", "c", denied, pos(3)))
-	assert.Equal(t, 2, c.Breaking(reserved.rule, reserved.kind))
+	assert.Equal(t, 2, c.CountBreaking(reserved.rule, reserved.kind))
 	assert.Zero(t, c.Observe("n2", "c", audited, pos(4)), "rules of mode audit cause no taint")
-	assert.Equal(t, 1, c.Breaking("cost", governance.Value))
+	assert.Equal(t, 1, c.CountBreaking("cost", governance.Value))
 	assert.Equal(t, pos(5), c.Observe("n2", "c", denied, pos(5)), "it broke no rule of mode deny meanwhile")
 
 	c.Forget("n1")
 	assert.Zero(t, c.Observe("n2", "c", nil, pos(6)))
-	assert.Zero(t, c.Breaking(reserved.rule, reserved.kind))
+	assert.Zero(t, c.CountBreaking(reserved.rule, reserved.kind))
 	assert.Empty(t, c.byNode, "only Nodes that break a rule are held")
 	assert.Empty(t, c.counts)
 }

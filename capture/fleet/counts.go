@@ -16,18 +16,18 @@ type Node struct {
 	Recorded bool // there is a record that can be read
 }
 
-// Altered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+// CountAltered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 // which migrations would remove the old key (renamed).
-func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, total int) {
+func CountAltered(nodes iter.Seq[Node], inputs plan.Inputs) (changed, renamed, total int) {
 	for node := range nodes {
 		if node.Live == nil || node.Live.Fault != nil {
 			continue
 		}
 		total++
-		if plan.RulesAlter(node.Record, node.Live, in) { // without a record, only the Node shows it
+		if plan.RulesRemoveOrReplaceLabels(node.Record, node.Live, inputs) { // without a record, only the Node shows it
 			changed++
 		}
-		if plan.MigrationsRemove(node.Record, node.Live, in) {
+		if plan.MigrationsRemoveLabel(node.Record, node.Live, inputs) {
 			renamed++
 		}
 	}

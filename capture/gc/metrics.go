@@ -7,11 +7,11 @@ type Outcome string
 
 // The outcomes.
 const (
-	Collected Outcome = "collected" // removed
-	Rehearsed Outcome = "dry_run"   // would have been removed
-	Kept      Outcome = "kept"      // seen live, it is not due: the Node lives, or another client has changed or removed the record
-	PutBack   Outcome = "put_back"  // removed, and put back because the Node registered in that very moment, or may have
-	Failed    Outcome = "failed"    // the API server did not answer as it should; the sweep has ended
+	Collected    Outcome = "collected" // removed
+	WouldCollect Outcome = "dry_run"   // would have been removed
+	Kept         Outcome = "kept"      // seen live, it is not due: the Node lives, or another client has changed or removed the record
+	PutBack      Outcome = "put_back"  // removed, and put back because the Node registered in that very moment, or may have
+	Failed       Outcome = "failed"    // the API server did not answer as it should; the sweep has ended
 )
 
 // Metrics are the series of sweeps.
@@ -21,8 +21,8 @@ type Metrics struct {
 }
 
 // swept shows how many records of deleted Nodes a sweep found, and how many of these it may remove.
-func (m *Metrics) swept(gone, due int) {
-	m.records.WithLabelValues("gone").Set(float64(gone))
+func (m *Metrics) swept(deleted, due int) {
+	m.records.WithLabelValues("gone").Set(float64(deleted))
 	m.records.WithLabelValues("due").Set(float64(due))
 }
 
@@ -38,7 +38,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(m.collected, m.records)
 	m.swept(0, 0)
-	for _, outcome := range []Outcome{Collected, Rehearsed, Kept, PutBack, Failed} {
+	for _, outcome := range []Outcome{Collected, WouldCollect, Kept, PutBack, Failed} {
 		m.collected.WithLabelValues(string(outcome))
 	}
 	return m

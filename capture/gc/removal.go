@@ -13,23 +13,23 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// LiveRecords is where records are read and removed as they are now; [store.ConfigMaps] in a cluster.
-type LiveRecords interface {
-	GetLive(ctx context.Context, node string) (store.Entry, error)
+// RecordClient is where records are read and removed as they are now; [store.ConfigMaps] in a cluster.
+type RecordClient interface {
+	GetFromAPI(ctx context.Context, node string) (store.Entry, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	Delete(ctx context.Context, node, version string) error
 }
 
 // Remover removes records of deleted Nodes.
 type Remover struct {
-	Records LiveRecords
+	Records RecordClient
 	Client  kubernetes.Interface
 	DryRun  bool // nothing is removed: what would be is counted and logged
 }
 
 // Collect removes the record of a Node if it is due, as it is now, and the Node is deleted.
 func (r Remover) Collect(ctx context.Context, node string, due func(record.Record) bool) (Outcome, error) {
-	entry, err := r.Records.GetLive(ctx, node)
+	entry, err := r.Records.GetFromAPI(ctx, node)
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnreadable):
 		return Kept, nil
@@ -44,7 +44,7 @@ func (r Remover) Collect(ctx context.Context, node string, due func(record.Recor
 	case !gone:
 		return Kept, nil
 	case r.DryRun:
-		return Rehearsed, nil
+		return WouldCollect, nil
 	}
 	return r.Remove(ctx, entry)
 }
@@ -52,8 +52,8 @@ func (r Remover) Collect(ctx context.Context, node string, due func(record.Recor
 // Timeouts of a removal. One that has started is not cancelled, not even when the process shuts down: the API server may already have executed the request,
 // although no answer arrives.
 const (
-	removalTakes = 10 * time.Second // for the DELETE
-	secondLook   = 10 * time.Second // for the check afterwards
+	removalTimeout = 10 * time.Second // for the DELETE
+	recheckTimeout = 10 * time.Second // for the check afterwards
 )
 
 // Remove removes exactly the record that was read. A Node of the name may register between the check and the removal, and no request makes
@@ -61,28 +61,28 @@ const (
 // record then exists before any decision is made for that Node.
 func (r Remover) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
 	node := entry.Record.Node
-	removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTakes)
+	removeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
 	defer cancel()
-	failure := r.Records.Delete(removing, node, entry.Version)
+	failure := r.Records.Delete(removeCtx, node, entry.Version)
 	if errors.Is(failure, store.ErrConflict) {
 		return Kept, nil
 	}
-	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	recheckCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recheckTimeout)
 	defer cancel()
-	gone, unknown := r.isGone(looking, node)
+	gone, goneErr := r.isGone(recheckCtx, node)
 	switch {
 	case gone && failure == nil:
 		return Collected, nil
 	case gone: // it may be removed or not; the next sweep sees
 		return Failed, failure
 	}
-	switch _, err := r.Records.Put(looking, entry.Record, ""); {
+	switch _, err := r.Records.Put(recheckCtx, entry.Record, ""); {
 	case err == nil:
-		return PutBack, errors.Join(failure, unknown)
+		return PutBack, errors.Join(failure, goneErr)
 	case errors.Is(err, store.ErrConflict): // it was not removed, or another process has recorded that Node
-		return Kept, errors.Join(failure, unknown)
+		return Kept, errors.Join(failure, goneErr)
 	default:
-		return Failed, errors.Join(failure, unknown, fmt.Errorf("put back what was removed a moment too late: %w", err))
+		return Failed, errors.Join(failure, goneErr, fmt.Errorf("put back what was removed a moment too late: %w", err))
 	}
 }
 

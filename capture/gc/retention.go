@@ -17,7 +17,7 @@ const emptyRetention = 2 * time.Minute
 // records are kept for ever), or the record holds nothing.
 //
 // The clock that wrote deletedAt may have been another one. A Node that is deleted in the future is never due. A clock that has jumped
-// ahead makes everything due. [SweepsAtMost] then bounds the harm of each sweep until an operator notices.
+// ahead makes everything due. [MaxPerSweep] then bounds the harm of each sweep until an operator notices.
 //
 // A quarantined record waits for an operator's decision, however long. It holds the records of two machines. Without it, no operator would
 // see that there is something to decide.
@@ -29,28 +29,28 @@ func Due(r record.Record, retention time.Duration, now time.Time) bool {
 	if r.DeletedAt.IsZero() || r.Quarantined != nil {
 		return false
 	}
-	gone := now.Sub(r.DeletedAt)
-	return retention > 0 && gone > retention || r.Empty() && gone > emptyRetention
+	age := now.Sub(r.DeletedAt)
+	return retention > 0 && age > retention || r.Empty() && age > emptyRetention
 }
 
 // candidate is a record that may be collected.
 type candidate struct {
-	node string
-	gone time.Time // since when its Node is
+	node      string
+	deletedAt time.Time // since when its Node is
 }
 
 // oldest returns the candidates whose Nodes were deleted first, at most that many.
 func oldest(all []candidate, limit int) []candidate {
 	sorted := slices.Clone(all)
-	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Or(a.gone.Compare(b.gone), cmp.Compare(a.node, b.node)) })
+	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Or(a.deletedAt.Compare(b.deletedAt), cmp.Compare(a.node, b.node)) })
 	return sorted[:min(len(sorted), limit)]
 }
 
 // DefaultSweepFraction is the fraction of all records that a sweep collects at most, by default.
 const DefaultSweepFraction = 0.1
 
-// SweepsAtMost returns how many records one sweep may collect: a fraction of all records, but at least one. Without that minimum, small clusters
+// MaxPerSweep returns how many records one sweep may collect: a fraction of all records, but at least one. Without that minimum, small clusters
 // would never be swept.
-func SweepsAtMost(fraction float64, records int) int {
+func MaxPerSweep(fraction float64, records int) int {
 	return max(1, int(fraction*float64(records)))
 }

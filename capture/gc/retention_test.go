@@ -90,6 +90,6 @@ func TestASweepIsBoundedByAFractionOfAllRecords(t *testing.T) {
 		"a fraction of a hundredth": {.0001, 100_000, 10},
 		"all":                       {1, 1234, 1234},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, SweepsAtMost(c.fraction, c.records)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, MaxPerSweep(c.fraction, c.records)) })
 	}
 }

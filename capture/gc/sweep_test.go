@@ -47,16 +47,16 @@ type sweeping struct {
 	stopgap   bool
 }
 
-func (s *sweeping) Leading() bool          { return s.leads }
-func (s *sweeping) Knows(node string) bool { return s.known[node] }
+func (s *sweeping) Leading() bool           { return s.leads }
+func (s *sweeping) Tracks(node string) bool { return s.known[node] }
 
-func (s *sweeping) Exclusive(node string) (release func()) {
+func (s *sweeping) LockNode(node string) (release func()) {
 	s.exclusive[node]++
 	s.exclusive[""]++
 	return func() { s.exclusive[""]-- }
 }
 
-func (s *sweeping) Contained(_, _ string, fn func() error) error {
+func (s *sweeping) CallRecovering(_, _ string, fn func() error) error {
 	err := contain.Call(fn)
 	if _, panicked := contain.IsPanic(err); panicked {
 		s.panics++
@@ -79,11 +79,11 @@ func (r *hookedRecords) Get(node string) (store.Entry, error) {
 	return r.Memory.Get(node)
 }
 
-func (r *hookedRecords) GetLive(ctx context.Context, node string) (store.Entry, error) {
+func (r *hookedRecords) GetFromAPI(ctx context.Context, node string) (store.Entry, error) {
 	if node == r.panicLive {
 		panic("record")
 	}
-	entry, err := r.Memory.GetLive(ctx, node)
+	entry, err := r.Memory.GetFromAPI(ctx, node)
 	if r.afterRead != nil {
 		r.afterRead()
 	}
@@ -117,7 +117,7 @@ func newSweeping(t *testing.T, fraction float64, records ...record.Record) *swee
 		require.NoError(t, err)
 	}
 	s.Sweeper = New(Options{
-		Records: s.records, Nodes: s, Policy: policy.Default, Stopgap: func() bool { return s.stopgap }, Logger: slog.New(slog.DiscardHandler),
+		Records: s.records, Controller: s, Policy: policy.Default, PolicyIsFallback: func() bool { return s.stopgap }, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return now }, Metrics: NewMetrics(s.registry), Fraction: fraction, Remover: Remover{Records: s.records, Client: s.client},
 	})
 	return s
@@ -161,7 +161,7 @@ func (s *sweeping) fails(from int, err error) {
 // left asserts which records there are, and counted what became of those that were looked at.
 func (s *sweeping) left(nodes ...string) {
 	s.t.Helper()
-	assert.ElementsMatch(s.t, nodes, s.records.Nodes())
+	assert.ElementsMatch(s.t, nodes, s.records.NodeNames())
 }
 
 func (s *sweeping) counted(want map[Outcome]int) {
@@ -240,7 +240,7 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 		"the Node is recorded a moment before the removal": {func(s *sweeping) {
 			s.records.hookBefore = func() {
 				s.register("n1")
-				entry, err := s.records.GetLive(s.t.Context(), "n1")
+				entry, err := s.records.GetFromAPI(s.t.Context(), "n1")
 				require.NoError(s.t, err)
 				entry.Record.DeletedAt = time.Time{}
 				_, err = s.records.Put(s.t.Context(), entry.Record, entry.Version)
@@ -271,7 +271,7 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 			c.arrange(s)
 			s.sweeps()
 			s.left("n1")
-			entry, err := s.records.Memory.GetLive(t.Context(), "n1")
+			entry, err := s.records.Memory.GetFromAPI(t.Context(), "n1")
 			require.NoError(t, err)
 			assert.Equal(t, labels{"a": "1"}, entry.Record.Items(), "nothing of it is lost")
 			s.counted(c.want)
@@ -286,13 +286,13 @@ func TestASweepCollectsTheOldestFirstAndNoMoreThanItsFraction(t *testing.T) {
 	}
 	s := newSweeping(t, .1, records...)
 	s.sweeps()
-	assert.Len(t, s.records.Nodes(), 27)
+	assert.Len(t, s.records.NodeNames(), 27)
 	for _, oldest := range []string{"n27", "n28", "n29"} {
-		assert.NotContains(t, s.records.Nodes(), oldest)
+		assert.NotContains(t, s.records.NodeNames(), oldest)
 	}
 	assert.Equal(t, 3, s.waits, "each keeps to the pace")
 	s.sweeps()
-	assert.Len(t, s.records.Nodes(), 25, "a tenth of 27 is 2")
+	assert.Len(t, s.records.NodeNames(), 25, "a tenth of 27 is 2")
 	for range 100 {
 		s.sweeps()
 	}
@@ -335,7 +335,7 @@ func TestADryRunCollectsNothing(t *testing.T) {
 	s.register("n2")
 	s.sweeps()
 	s.left("n1", "n2", "n3")
-	s.counted(map[Outcome]int{Rehearsed: 2, Kept: 1})
+	s.counted(map[Outcome]int{WouldCollect: 2, Kept: 1})
 }
 
 func TestOnlyTheLeaderSweeps(t *testing.T) {
@@ -346,7 +346,7 @@ func TestOnlyTheLeaderSweeps(t *testing.T) {
 	s.leads = true
 	s.records.hookAfter = func() { s.leads = false }
 	s.sweeps()
-	assert.Len(t, s.records.Nodes(), 1, "it leads no longer")
+	assert.Len(t, s.records.NodeNames(), 1, "it leads no longer")
 }
 
 func TestARecordThatCannotBeReadIsNotCollected(t *testing.T) {
@@ -414,7 +414,7 @@ func TestSweepsRepeatAndKeepToTheirPace(t *testing.T) {
 			t.Helper()
 			time.Sleep(base)
 			synctest.Wait()
-			assert.Len(t, s.records.Nodes(), records)
+			assert.Len(t, s.records.NodeNames(), records)
 		}
 		pos(time.Minute-time.Second, 20)
 		pos(2*time.Second, 10) // half of them, ten a second

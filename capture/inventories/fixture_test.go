@@ -38,11 +38,11 @@ func newProcess(t *testing.T, sections string) *process {
 	clock := now
 	p := &process{t: t, policy: loaded, clock: &clock, machines: map[string]string{}}
 	p.Sources = New(Options{
-		Notes: store.Notes{Client: fake.NewClientset()}, Policy: func() policy.Policy { return p.policy }, Nodes: nodes{p}, Records: records{&p.Memory, p},
-		Cluster: func() string { return "" }, Altered: func(policy.Policy, map[string]inventory.Snapshot) (altered, total int) {
+		Notes: store.Notes{Client: fake.NewClientset()}, Policy: func() policy.Policy { return p.policy }, Controller: nodes{p}, Records: records{&p.Memory, p},
+		ClusterUID: func() string { return "" }, CountAltered: func(policy.Policy, map[string]inventory.Snapshot) (altered, total int) {
 			return 0, len(p.machines)
 		},
-		Changed: func() {}, Warn: func(reason, _ string, _ ...any) { p.warned = append(p.warned, reason) },
+		OnChange: func() {}, Warn: func(reason, _ string, _ ...any) { p.warned = append(p.warned, reason) },
 		Now: func() time.Time { return *p.clock }, Logger: slog.New(slog.DiscardHandler),
 	})
 	return p
@@ -60,7 +60,7 @@ func (p *process) holds(r record.Record) {
 // record returns what is stored for n1.
 func (p *process) record() record.Record {
 	p.t.Helper()
-	entry, err := p.GetLive(p.t.Context(), "n1")
+	entry, err := p.GetFromAPI(p.t.Context(), "n1")
 	require.NoError(p.t, err)
 	return entry.Record
 }
@@ -74,11 +74,11 @@ func (p *process) wrote() (names []string) {
 // nodes are those whose machines the test knows. This process leads.
 type nodes struct{ *process }
 
-func (n nodes) Leading() bool                                { return true }
-func (n nodes) Machines() map[string]string                  { return n.machines }
-func (n nodes) Exclusive(string) (release func())            { return func() {} }
-func (n nodes) Contained(_, _ string, fn func() error) error { return fn() }
-func (n nodes) Knows(node string) bool {
+func (n nodes) Leading() bool                                     { return true }
+func (n nodes) SystemUUIDs() map[string]string                    { return n.machines }
+func (n nodes) LockNode(string) (release func())                  { return func() {} }
+func (n nodes) CallRecovering(_, _ string, fn func() error) error { return fn() }
+func (n nodes) Tracks(node string) bool {
 	_, lives := n.machines[node]
 	return lives
 }

@@ -14,22 +14,22 @@ import (
 )
 
 // InventoryName is the ConfigMap that shows which snapshot of each source of the inventory is in force. The key is the name of the source; its value
-// is an [InventoryNote].
+// is an [SourceStatus].
 const InventoryName = "nodekeep-inventory"
 
 // AcceptedKey returns the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep accept rules
 // HASH.
 func AcceptedKey(source string) string { return source + ".accepted" }
 
-// noteInterval is how often capture compares the note of a source with what it knows, even without a known change. It bounds how much older
+// statusInterval is how often capture compares the note of a source with what it knows, even without a known change. It bounds how much older
 // the facts look in the note than they are.
-const noteInterval = time.Minute
+const statusInterval = time.Minute
 
-// recordTime returns a time as notes and records have it: whole seconds, UTC.
-func recordTime(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
+// truncateToSecond returns a time as notes and records have it: whole seconds, UTC.
+func truncateToSecond(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
-// InventoryNote is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
-type InventoryNote struct {
+// SourceStatus is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
+type SourceStatus struct {
 	InForce   string           `json:"inForce,omitempty"`  // hash of the snapshot
 	Applied   time.Time        `json:"since,omitzero"`     // when it came into force
 	Confirmed time.Time        `json:"confirmed,omitzero"` // when the source last said what is in force: the age of its facts
@@ -38,96 +38,96 @@ type InventoryNote struct {
 	Change    inventory.Change `json:"change,omitzero"`    // that the held snapshot would make
 	Failure   string           `json:"failure,omitempty"`  // why the source cannot be read now
 
-	Problems []inventory.Problem `json:"problems,omitempty"` // of the snapshot in force, the first of them
-	Wrong    int                 `json:"wrong,omitempty"`    // how many problems there are, most of one Node each
+	Problems     []inventory.Problem `json:"problems,omitempty"` // of the snapshot in force, the first of them
+	ProblemCount int                 `json:"wrong,omitempty"`    // how many problems there are, most of one Node each
 
 	Missing []string `json:"missing,omitempty"` // attributes that it has of no Node
 
 	accepted string // hash of the snapshot that an operator has accepted
 }
 
-// InventoryNoteOf returns the note of a source; ok is false where there is none, or it cannot be read.
-func InventoryNoteOf(from *corev1.ConfigMap, source string) (note InventoryNote, ok bool) {
-	if from == nil {
-		return InventoryNote{}, false
+// SourceStatusOf returns the note of a source; ok is false where there is none, or it cannot be read.
+func SourceStatusOf(configMap *corev1.ConfigMap, source string) (status SourceStatus, ok bool) {
+	if configMap == nil {
+		return SourceStatus{}, false
 	}
-	ok = json.Unmarshal([]byte(from.Data[source]), &note) == nil
+	ok = json.Unmarshal([]byte(configMap.Data[source]), &status) == nil
 	if !ok {
-		note = InventoryNote{}
+		status = SourceStatus{}
 	}
-	note.accepted = from.Data[AcceptedKey(source)]
-	return note, ok
+	status.accepted = configMap.Data[AcceptedKey(source)]
+	return status, ok
 }
 
 // Accepted reports whether an operator has accepted the snapshot that is held.
-func (n InventoryNote) Accepted() bool { return n.Held != "" && n.accepted == n.Held }
+func (s SourceStatus) Accepted() bool { return s.Held != "" && s.accepted == s.Held }
 
-// readNote reads the note of a source.
-func (s *Sources) readNote(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
-	from, err := s.Notes.Get(ctx, InventoryName)
-	note, _ = InventoryNoteOf(from, source)
-	return note, from != nil, err
+// readStatus reads the note of a source.
+func (s *Sources) readStatus(ctx context.Context, source string) (status SourceStatus, exists bool, err error) {
+	configMap, err := s.Notes.Get(ctx, InventoryName)
+	status, _ = SourceStatusOf(configMap, source)
+	return status, configMap != nil, err
 }
 
-// updateNote shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
+// updateStatus shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
 // read. The parameter next is a snapshot that comes into force, or that the source has confirmed. If next is nil, what is in force stays.
-func (s *Sources) updateNote(ctx context.Context, st *state, next *inventory.Snapshot) error {
-	now := recordTime(s.Now())
-	note := InventoryNote{Failure: string(st.failure), Confirmed: recordTime(st.confirmed)}
+func (s *Sources) updateStatus(ctx context.Context, st *state, next *inventory.Snapshot) error {
+	now := truncateToSecond(s.Now())
+	status := SourceStatus{Failure: string(st.failure), Confirmed: truncateToSecond(st.confirmed)}
 	inForce := next
 	switch {
 	case next != nil:
-		note.Confirmed = recordTime(st.answered)
-	case st.read:
+		status.Confirmed = truncateToSecond(st.answered)
+	case st.hasSnapshot:
 		inForce = &st.inForce
 	}
 	if inForce != nil {
-		note.InForce, note.Nodes, note.Missing = inForce.Hash(), inForce.Len(), inForce.Missing()
-		note.Problems, note.Wrong = inForce.Problems(s.Nodes.Machines())
+		status.InForce, status.Nodes, status.Missing = inForce.Hash(), inForce.Len(), inForce.Missing()
+		status.Problems, status.ProblemCount = inForce.Problems(s.Controller.SystemUUIDs())
 	}
 	if next == nil && st.held != nil {
-		note.Held, note.Change = st.held.Hash(), st.change
+		status.Held, status.Change = st.held.Hash(), st.change
 	}
-	if st.noted != nil && now.Sub(st.notedAt) < noteInterval && note.sameAs(*st.noted) {
+	if st.lastStatus != nil && now.Sub(st.statusAt) < statusInterval && status.sameAs(*st.lastStatus) {
 		return nil
 	}
-	prev, exists, err := s.readNote(ctx, st.source.Name)
+	prev, exists, err := s.readStatus(ctx, st.source.Name)
 	if err != nil {
 		return err
 	}
-	if note.InForce == "" { // what a process before this one has read
-		note.InForce, note.Nodes, note.Missing, note.Confirmed = prev.InForce, prev.Nodes, prev.Missing, prev.Confirmed
-		note.Problems, note.Wrong = prev.Problems, prev.Wrong
+	if status.InForce == "" { // what a process before this one has read
+		status.InForce, status.Nodes, status.Missing, status.Confirmed = prev.InForce, prev.Nodes, prev.Missing, prev.Confirmed
+		status.Problems, status.ProblemCount = prev.Problems, prev.ProblemCount
 	}
-	if note.Applied = prev.Applied; note.InForce != prev.InForce {
-		note.Applied = now
+	if status.Applied = prev.Applied; status.InForce != prev.InForce {
+		status.Applied = now
 	}
 	copied := prev
-	if copied.accepted = ""; !reflect.DeepEqual(copied, note) {
-		if err := s.writeNote(ctx, exists, st.source.Name, note, prev.accepted != "" && note.Held == ""); err != nil {
+	if copied.accepted = ""; !reflect.DeepEqual(copied, status) {
+		if err := s.writeStatus(ctx, exists, st.source.Name, status, prev.accepted != "" && status.Held == ""); err != nil {
 			return err
 		}
 	}
-	s.update(func() { st.noted, st.notedAt = &note, now })
+	s.locked(func() { st.lastStatus, st.statusAt = &status, now })
 	return nil
 }
 
 // sameAs reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
-func (n InventoryNote) sameAs(last InventoryNote) bool {
-	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes && n.Wrong == last.Wrong && slices.Equal(n.Missing, last.Missing) && slices.Equal(n.Problems, last.Problems)
-	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
+func (s SourceStatus) sameAs(last SourceStatus) bool {
+	inForce := s.InForce == "" || s.InForce == last.InForce && s.Nodes == last.Nodes && s.ProblemCount == last.ProblemCount && slices.Equal(s.Missing, last.Missing) && slices.Equal(s.Problems, last.Problems)
+	return inForce && s.Held == last.Held && s.Change == last.Change && s.Failure == last.Failure
 }
 
-// writeNote writes a note. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
+// writeStatus writes a note. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
 // again.
-func (s *Sources) writeNote(ctx context.Context, exists bool, source string, note InventoryNote, forget bool) error {
-	encoded, err := json.Marshal(note)
+func (s *Sources) writeStatus(ctx context.Context, exists bool, source string, status SourceStatus, dropAcceptance bool) error {
+	encoded, err := json.Marshal(status)
 	if err != nil {
 		return fmt.Errorf("encode inventory note: %w", err)
 	}
 	text := string(encoded)
 	data := map[string]*string{source: &text}
-	if forget {
+	if dropAcceptance {
 		data[AcceptedKey(source)] = nil
 	}
 	return s.Notes.Set(ctx, InventoryName, exists, data)

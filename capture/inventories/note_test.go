@@ -34,7 +34,7 @@ func readsAMap(t *testing.T, prev ...*mapReader) *mapReader {
 		p.Notes.Client, p.clock = prev[0].Notes.Client, prev[0].clock
 	}
 	source := p.policy.Inventory()[0]
-	return &mapReader{process: p, state: p.stateOf(source), fetcher: fetch.New(source, p.configMap, "")}
+	return &mapReader{process: p, state: p.stateOf(source), fetcher: fetch.New(source, p.readConfigMap, "")}
 }
 
 // says has the ConfigMap list these Nodes; none: it does not exist.
@@ -60,13 +60,13 @@ func (m *mapReader) set(entries ...string) {
 
 func (m *mapReader) reads() { _ = m.read(m.t.Context(), m.state, m.fetcher) }
 
-func (m *mapReader) shown() InventoryNote {
+func (m *mapReader) shown() SourceStatus {
 	m.t.Helper()
 	from, err := m.Notes.Client.CoreV1().ConfigMaps(m.Notes.Namespace).Get(m.t.Context(), InventoryName, metav1.GetOptions{})
 	require.NoError(m.t, err)
-	note, ok := InventoryNoteOf(from, "cmdb")
+	status, ok := SourceStatusOf(from, "cmdb")
 	require.True(m.t, ok)
-	return note
+	return status
 }
 
 // noteWrites returns the writes of the ConfigMap of notes.
@@ -85,8 +85,8 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	m.says("n1")
 	m.reads()
 	first := m.shown()
-	assert.Equal(t, recordTime(now), first.Confirmed)
-	assert.Equal(t, recordTime(now), first.Applied)
+	assert.Equal(t, truncateToSecond(now), first.Confirmed)
+	assert.Equal(t, truncateToSecond(now), first.Applied)
 	assert.Equal(t, 1, first.Nodes)
 
 	writes := m.noteWrites()
@@ -95,10 +95,10 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 		m.reads()
 	}
 	assert.Equal(t, writes, m.noteWrites())
-	assert.Equal(t, recordTime(now), m.shown().Confirmed)
+	assert.Equal(t, truncateToSecond(now), m.shown().Confirmed)
 	m.passes(time.Second)
 	m.reads()
-	assert.Equal(t, recordTime(now.Add(time.Minute)), m.shown().Confirmed)
+	assert.Equal(t, truncateToSecond(now.Add(time.Minute)), m.shown().Confirmed)
 	assert.Equal(t, first.Applied, m.shown().Applied)
 
 	m.passes(30 * time.Second)
@@ -108,7 +108,7 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	m.reads()
 	failed := m.shown()
 	assert.Equal(t, string(fetch.Unreadable), failed.Failure)
-	assert.Equal(t, recordTime(now.Add(90*time.Second)), failed.Confirmed, "when it last answered, to the second")
+	assert.Equal(t, truncateToSecond(now.Add(90*time.Second)), failed.Confirmed, "when it last answered, to the second")
 	assert.Equal(t, first.InForce, failed.InForce)
 	m.passes(time.Hour)
 	m.reads()
@@ -128,15 +128,15 @@ func TestANoteThatAnotherClientHasSpoiltIsWrittenAnewThoughTheSourceFails(t *tes
 	from.Data["cmdb"] = "{"
 	_, err = maps.Update(t.Context(), from, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	m.passes(noteInterval)
+	m.passes(statusInterval)
 	m.reads()
 	got := m.shown()
-	assert.Equal(t, recordTime(now.Add(noteInterval)), got.Applied, "since when is lost")
+	assert.Equal(t, truncateToSecond(now.Add(statusInterval)), got.Applied, "since when is lost")
 	got.Applied = want.Applied
 	assert.Equal(t, want, got)
 
 	require.NoError(t, maps.Delete(t.Context(), InventoryName, metav1.DeleteOptions{}))
-	m.passes(noteInterval)
+	m.passes(statusInterval)
 	m.reads()
 	assert.Equal(t, want.InForce, m.shown().InForce)
 }
@@ -159,18 +159,18 @@ func TestTheFactsAgeWhileASnapshotIsHeld(t *testing.T) {
 	m.says("n1", "n2", "n3")
 	m.reads()
 	m.says("n1")
-	m.passes(2 * noteInterval)
+	m.passes(2 * statusInterval)
 	m.reads()
-	note := m.shown()
-	assert.NotEmpty(t, note.Held)
-	assert.Equal(t, 2, note.Change.Lost)
+	status := m.shown()
+	assert.NotEmpty(t, status.Held)
+	assert.Equal(t, 2, status.Change.Lost)
 	assert.Equal(t, []string{ChangesHeld}, m.warned)
-	assert.Equal(t, recordTime(now), note.Confirmed, "the source no longer says what is in force")
+	assert.Equal(t, truncateToSecond(now), status.Confirmed, "the source no longer says what is in force")
 	m.says("n1", "n2", "n3")
 	m.passes(time.Second)
 	m.reads()
 	assert.Empty(t, m.shown().Held)
-	assert.Equal(t, recordTime(now.Add(2*noteInterval+time.Second)), m.shown().Confirmed)
+	assert.Equal(t, truncateToSecond(now.Add(2*statusInterval+time.Second)), m.shown().Confirmed)
 }
 
 func TestNewRulesWaitForASourceThatWasInForceAndForNoOther(t *testing.T) {
@@ -193,7 +193,7 @@ func TestNewRulesDoNotWaitUntilTheFirstSnapshotOfASourceIsAccepted(t *testing.T)
 	m := readsAMap(t)
 	first := inventory.Snapshot{}
 	m.state.held = &first
-	require.NoError(t, m.updateNote(t.Context(), m.state, nil))
+	require.NoError(t, m.updateStatus(t.Context(), m.state, nil))
 	assert.True(t, m.Known(m.policy))
 }
 
@@ -212,7 +212,7 @@ func TestANoteNamesAWrongMachineAtTheNextReadThoughTheDocumentIsTheSame(t *testi
 	next.set()
 	next.reads()
 	assert.Equal(t, want, next.shown().Problems, "what a process before this one has read is still in force")
-	assert.Equal(t, 1, next.shown().Wrong)
+	assert.Equal(t, 1, next.shown().ProblemCount)
 }
 
 func TestANoteNamesAttributesThatTheInventoryHasOfNoNode(t *testing.T) {

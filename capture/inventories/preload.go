@@ -17,7 +17,7 @@ import (
 
 // Bounds of the records that are written ahead.
 const (
-	mostPreloaded         = 10_000
+	maxPreloaded          = 10_000
 	preloadsPerSecond     = 20
 	preloadRefreshDivisor = 2 // after half the retention a preloaded record gets a new deletedAt, so that it is not collected
 )
@@ -34,17 +34,17 @@ func (s *Sources) preloadAll(ctx context.Context) {
 			return
 		case <-s.preloadSignal:
 		}
-		if err := s.Nodes.Contained("preload records", "", func() error { return s.writeAhead(ctx, limiter.Wait) }); err != nil && ctx.Err() == nil {
+		if err := s.Controller.CallRecovering("preload records", "", func() error { return s.preloadOnce(ctx, limiter.Wait) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("records of nodes that an inventory lists could not be written ahead", "error", err)
 		}
 	}
 }
 
-// writeAhead writes what is missing once.
-func (s *Sources) writeAhead(ctx context.Context, pace func(context.Context) error) error {
+// preloadOnce writes what is missing once.
+func (s *Sources) preloadOnce(ctx context.Context, wait func(context.Context) error) error {
 	p := s.Policy()
-	listed := s.preloads(p)
-	room := mostPreloaded
+	listed := s.preloadNames(p)
+	room := maxPreloaded
 	if len(listed) > 0 {
 		room -= s.countPreloaded()
 	}
@@ -63,22 +63,22 @@ func (s *Sources) writeAhead(ctx context.Context, pace func(context.Context) err
 		case version == "":
 			room--
 		}
-		if err := pace(ctx); err != nil {
+		if err := wait(ctx); err != nil {
 			return err
 		}
 		if err := s.putPreload(ctx, next, version); err != nil {
 			return err
 		}
 	}
-	s.update(func() { s.notPreloaded = left })
+	s.locked(func() { s.notPreloaded = left })
 	return nil
 }
 
 func (s *Sources) putPreload(ctx context.Context, next record.Record, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	defer s.Nodes.Exclusive(next.Node)()
-	if s.Nodes.Knows(next.Node) {
+	defer s.Controller.LockNode(next.Node)()
+	if s.Controller.Tracks(next.Node) {
 		return nil
 	}
 	_, err := s.Records.Put(ctx, next, version)
@@ -90,8 +90,8 @@ func (s *Sources) putPreload(ctx context.Context, next record.Record, version st
 
 // countPreloaded counts the records that were written ahead, of Nodes that are not listed any more too.
 func (s *Sources) countPreloaded() (count int) {
-	for _, name := range s.Records.Nodes() {
-		if s.Nodes.Knows(name) {
+	for _, name := range s.Records.NodeNames() {
+		if s.Controller.Tracks(name) {
 			continue
 		}
 		if entry, err := s.Records.Get(name); err == nil && entry.Record.Preloaded() {
@@ -104,7 +104,7 @@ func (s *Sources) countPreloaded() (count int) {
 // preloadOf returns the record to write ahead for a Node; due is false if there is nothing to write. The record of a Node that was ever observed
 // stays as it is.
 func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
-	if s.Nodes.Knows(name) {
+	if s.Controller.Tracks(name) {
 		return record.Record{}, "", false
 	}
 	entry, err := s.Records.Get(name)
@@ -116,12 +116,12 @@ func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, v
 	}
 	machine := record.Machine{SystemUUID: s.preloadMachine(p, name)}
 	if version == "" && p.Follows() {
-		if records, err := s.Records.OfMachine(machine); err != nil || len(records) > 0 {
+		if records, err := s.Records.ListByMachine(machine); err != nil || len(records) > 0 {
 			return record.Record{}, "", false // the machine had another name, and what it had there follows
 		}
 	}
 	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.facts(p, name, machine.SystemUUID, nil)}
-	next = record.Record{Node: name, Cluster: s.Cluster(), Machine: machine, DeletedAt: recordTime(s.Now()), Derived: fromInventory(p, facts, s.Now())}
+	next = record.Record{Node: name, Cluster: s.ClusterUID(), Machine: machine, DeletedAt: truncateToSecond(s.Now()), Derived: fromInventory(p, facts, s.Now())}
 	if version == "" {
 		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
 	}
@@ -145,8 +145,8 @@ func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derive
 	return result.Labels
 }
 
-// preloads returns the names of the Nodes that sources with preload list with a machine, by source and name.
-func (s *Sources) preloads(p policy.Policy) (names []string) {
+// preloadNames returns the names of the Nodes that sources with preload list with a machine, by source and name.
+func (s *Sources) preloadNames(p policy.Policy) (names []string) {
 	for _, source := range s.current(p, nil) {
 		if !source.preload {
 			continue

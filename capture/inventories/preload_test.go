@@ -30,7 +30,7 @@ func (p *process) lists(names ...string) {
 	snapshot, err := inventory.Decode(json.NewDecoder(strings.NewReader(documentOf(nodes))), source)
 	require.NoError(p.t, err)
 	st := p.stateOf(source)
-	p.answered(st, p.Now())
+	p.noteAnswer(st, p.Now())
 	p.putInForce(st, snapshot)
 }
 
@@ -42,25 +42,25 @@ func unpaced(context.Context) error { return nil }
 
 func TestNoMoreRecordsAreWrittenAheadThanTheBound(t *testing.T) {
 	p := newProcess(t, listedRacks)
-	for i := range mostPreloaded - 1 {
+	for i := range maxPreloaded - 1 {
 		p.holds(record.Record{Node: fmt.Sprintf("before-%d", i), Derived: map[string]record.Derived{"example.com/rack": {Value: "r1", Rule: "rack"}}})
 	}
 	p.lists("ahead-1", "ahead-2", "ahead-3")
-	require.NoError(t, p.writeAhead(t.Context(), unpaced))
-	assert.Equal(t, mostPreloaded, p.countPreloaded())
+	require.NoError(t, p.preloadOnce(t.Context(), unpaced))
+	assert.Equal(t, maxPreloaded, p.countPreloaded())
 	assert.Equal(t, []string{"put ahead-1"}, p.wrote())
 }
 
 func TestARecordOfAMachineInQuarantineIsNotWrittenOver(t *testing.T) {
 	p := newProcess(t, listedRacks+"machine: {onMismatch: quarantine}\n")
 	old := record.Record{
-		Node: "n1", Seen: []record.Object{{UID: "a", Version: 10}}, Entries: []record.Entry{{Key: "k", Value: "v", Version: 10}}, DeletedAt: recordTime(now.Add(-time.Hour)),
+		Node: "n1", Seen: []record.Object{{UID: "a", Version: 10}}, Entries: []record.Entry{{Key: "k", Value: "v", Version: 10}}, DeletedAt: truncateToSecond(now.Add(-time.Hour)),
 	}
 	isolated := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "other"}, 19, record.Keeping{}), record.Observation{UID: "b", Version: 20})
 	p.holds(isolated)
 	prev := p.record()
 	p.lists("n1")
-	require.NoError(t, p.writeAhead(t.Context(), unpaced))
+	require.NoError(t, p.preloadOnce(t.Context(), unpaced))
 	assert.Empty(t, p.wrote())
 	assert.Equal(t, prev, p.record())
 }
@@ -76,6 +76,6 @@ func TestFactsOfAnInventoryCountUntilTheyAreStale(t *testing.T) {
 	p.passes(time.Second)
 	assert.Empty(t, facts())
 	assert.False(t, p.Known(p.policy))
-	require.NoError(t, p.writeAhead(t.Context(), unpaced))
+	require.NoError(t, p.preloadOnce(t.Context(), unpaced))
 	assert.Empty(t, p.wrote(), "and no record is written ahead from it")
 }

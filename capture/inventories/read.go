@@ -14,7 +14,7 @@ import (
 )
 
 // How long capture waits before it reads a source again that it could not read. It never waits longer than the source's interval.
-const firstRetry = time.Second
+const retryBaseDelay = time.Second
 
 // acceptInterval is how often a held snapshot is looked at: whether it was accepted.
 const acceptInterval = 10 * time.Second
@@ -35,7 +35,7 @@ func (s *Sources) Run(ctx context.Context) {
 	readers := map[string]reader{}
 	for ctx.Err() == nil {
 		var sources []inventory.Source
-		if s.Nodes.Leading() {
+		if s.Controller.Leading() {
 			sources = s.Policy().Inventory()
 		}
 		wanted := map[string]inventory.Source{}
@@ -57,7 +57,7 @@ func (s *Sources) Run(ctx context.Context) {
 			done := make(chan struct{})
 			running.Go(func() {
 				defer close(done)
-				s.watch(reading, source)
+				s.poll(reading, source)
 			})
 			readers[source.Name] = reader{source, func() { cancel(); <-done }}
 		}
@@ -72,20 +72,20 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// watch reads one source until ctx is done.
-func (s *Sources) watch(ctx context.Context, source inventory.Source) {
+// poll reads one source until ctx is done.
+func (s *Sources) poll(ctx context.Context, source inventory.Source) {
 	st := s.stateOf(source)
-	fetcher := fetch.New(source, s.configMap, s.Files)
-	retry := firstRetry
+	fetcher := fetch.New(source, s.readConfigMap, s.Files)
+	retry := retryBaseDelay
 	for remaining := time.Duration(0); ; {
 		if remaining <= 0 {
 			remaining = source.Interval
-			if err := s.Nodes.Contained("read inventory", "", func() error { return s.read(ctx, st, fetcher) }); err != nil && ctx.Err() == nil {
+			if err := s.Controller.CallRecovering("read inventory", "", func() error { return s.read(ctx, st, fetcher) }); err != nil && ctx.Err() == nil {
 				remaining, retry = min(retry, source.Interval), min(2*retry, source.Interval)
 			} else {
-				retry = firstRetry
+				retry = retryBaseDelay
 			}
-		} else if err := s.Nodes.Contained("accept inventory", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
+		} else if err := s.Controller.CallRecovering("accept inventory", "", func() error { return s.acceptIfDecided(ctx, st) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("inventory that is held is looked at again", "inventory", source.Name, "error", err)
 		}
 		wait := remaining
@@ -113,7 +113,7 @@ func (s *Sources) read(ctx context.Context, st *state, fetcher *fetch.Fetcher) e
 		s.reportUnread(ctx, st, err)
 		return err
 	}
-	if s.answered(st, s.Now()) {
+	if s.noteAnswer(st, s.Now()) {
 		s.Logger.Info("inventory can be read again", "inventory", st.source.Name)
 	}
 	if result.Unchanged {
@@ -127,14 +127,14 @@ func (s *Sources) read(ctx context.Context, st *state, fetcher *fetch.Fetcher) e
 	return nil
 }
 
-// accept puts the snapshot that is held in force, if an operator has accepted it.
-func (s *Sources) accept(ctx context.Context, st *state) error {
+// acceptIfDecided puts the snapshot that is held in force, if an operator has accepted it.
+func (s *Sources) acceptIfDecided(ctx context.Context, st *state) error {
 	if st.held == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if noted, _, err := s.readNote(ctx, st.source.Name); err != nil || noted.accepted != st.held.Hash() {
+	if status, _, err := s.readStatus(ctx, st.source.Name); err != nil || status.accepted != st.held.Hash() {
 		return err
 	}
 	return s.decide(ctx, st, nil)
@@ -147,14 +147,14 @@ func (s *Sources) decide(ctx context.Context, st *state, next *inventory.Snapsho
 	if next == nil {
 		next = st.held
 	}
-	if next == nil && !st.read {
+	if next == nil && !st.hasSnapshot {
 		return nil
 	}
-	if next == nil || st.read && next.Hash() == st.inForce.Hash() {
+	if next == nil || st.hasSnapshot && next.Hash() == st.inForce.Hash() {
 		s.putInForce(st, st.inForce)
 		s.compareMachines(st)
 		signal(s.preloadSignal)
-		return s.updateNote(ctx, st, &st.inForce)
+		return s.updateStatus(ctx, st, &st.inForce)
 	}
 	change, err := s.changeToAccept(ctx, st, *next)
 	if err != nil {
@@ -162,30 +162,30 @@ func (s *Sources) decide(ctx context.Context, st *state, next *inventory.Snapsho
 	}
 	if change != nil {
 		s.hold(st, *next, *change)
-		return s.updateNote(ctx, st, nil)
+		return s.updateStatus(ctx, st, nil)
 	}
-	if err := s.updateNote(ctx, st, next); err != nil {
+	if err := s.updateStatus(ctx, st, next); err != nil {
 		return err
 	}
 	s.putInForce(st, *next)
 	s.Logger.Info("inventory is in force", "inventory", st.source.Name, "nodes", next.Len(), "hash", next.Hash())
 	s.compareMachines(st)
-	s.Changed()
+	s.OnChange()
 	signal(s.preloadSignal)
 	return nil
 }
 
 // changeToAccept returns the change that an operator has to accept before a snapshot comes into force; nil: none.
 func (s *Sources) changeToAccept(ctx context.Context, st *state, next inventory.Snapshot) (*inventory.Change, error) {
-	noted, _, err := s.readNote(ctx, st.source.Name)
+	status, _, err := s.readStatus(ctx, st.source.Name)
 	if err != nil {
 		return nil, err
 	}
-	if noted.InForce == next.Hash() || noted.accepted == next.Hash() { // before a restart, or by an operator
+	if status.InForce == next.Hash() || status.accepted == next.Hash() { // before a restart, or by an operator
 		return nil, nil
 	}
 	change := inventory.Change{Lost: st.inForce.Lost(next), Listed: st.inForce.Len()}
-	change.Altered, change.Nodes = s.Altered(s.Policy(), map[string]inventory.Snapshot{st.source.Name: next})
+	change.Altered, change.Nodes = s.CountAltered(s.Policy(), map[string]inventory.Snapshot{st.source.Name: next})
 	if !change.NeedsAcceptance() {
 		return nil, nil
 	}
@@ -194,7 +194,7 @@ func (s *Sources) changeToAccept(ctx context.Context, st *state, next inventory.
 
 // hold keeps a snapshot until an operator accepts it.
 func (s *Sources) hold(st *state, next inventory.Snapshot, change inventory.Change) {
-	s.update(func() { st.held, st.change = &next, change })
+	s.locked(func() { st.held, st.change = &next, change })
 	if st.reported != next.Hash() {
 		st.reported = next.Hash()
 		s.reportHeld(st.source.Name, next.Hash(), change)
@@ -204,23 +204,23 @@ func (s *Sources) hold(st *state, next inventory.Snapshot, change inventory.Chan
 // compareMachines counts the Nodes whose machine is another one than the snapshot in force lists.
 func (s *Sources) compareMachines(st *state) {
 	differs := 0
-	for name, systemUUID := range s.Nodes.Machines() {
+	for name, systemUUID := range s.Controller.SystemUUIDs() {
 		if _, ok := st.inForce.Attributes(name, systemUUID); !ok && st.inForce.SystemUUID(name) != "" {
 			differs++
 		}
 	}
-	s.update(func() { st.mismatched = differs })
+	s.locked(func() { st.mismatched = differs })
 }
 
 // reportUnread reports why a source cannot be read, once until the reason changes.
 func (s *Sources) reportUnread(ctx context.Context, st *state, err error) {
-	if reason := fetch.ReasonOf(err); s.failed(st, reason) {
+	if reason := fetch.ReasonOf(err); s.noteFailure(st, reason) {
 		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
 		s.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", st.source.Name, "reason", reason, "error", text)
 		s.Warn(FactsUnknown,
 			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", st.source.Name, reason, text)
 	}
-	if err := s.updateNote(ctx, st, nil); err != nil && ctx.Err() == nil {
+	if err := s.updateStatus(ctx, st, nil); err != nil && ctx.Err() == nil {
 		s.Logger.Warn("state of an inventory cannot be written", "inventory", st.source.Name, "error", err)
 	}
 }
@@ -237,17 +237,17 @@ func (s *Sources) reportHeld(source, hash string, change inventory.Change) {
 		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
 
-// configMap reads a source that is a ConfigMap.
-func (s *Sources) configMap(ctx context.Context, name string) (content []byte, version string, err error) {
-	from, err := s.Notes.Client.CoreV1().ConfigMaps(s.Notes.Namespace).Get(ctx, name, metav1.GetOptions{})
+// readConfigMap reads a source that is a ConfigMap.
+func (s *Sources) readConfigMap(ctx context.Context, name string) (content []byte, version string, err error) {
+	configMap, err := s.Notes.Client.CoreV1().ConfigMaps(s.Notes.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, "", fmt.Errorf("get configmap %q: %w", name, err)
 	}
-	if text, ok := from.Data[fetch.Key]; ok {
-		return []byte(text), from.ResourceVersion, nil
+	if text, ok := configMap.Data[fetch.Key]; ok {
+		return []byte(text), configMap.ResourceVersion, nil
 	}
-	if binary, ok := from.BinaryData[fetch.Key]; ok {
-		return binary, from.ResourceVersion, nil
+	if binary, ok := configMap.BinaryData[fetch.Key]; ok {
+		return binary, configMap.ResourceVersion, nil
 	}
 	return nil, "", fmt.Errorf("configmap %q has no key %s", name, fetch.Key)
 }

@@ -33,15 +33,15 @@ func (s *Sources) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // HeldNodes returns how many Nodes the held snapshot that alters most would no longer list, or would change labels of. It is 0 while none is held.
-func (s *Sources) HeldNodes() (most int) {
+func (s *Sources) HeldNodes() (count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, source := range s.Policy().Inventory() {
 		if known := s.sources[source.Name]; known != nil {
-			most = max(most, known.change.Lost, known.change.Altered)
+			count = max(count, known.change.Lost, known.change.Altered)
 		}
 	}
-	return most
+	return count
 }
 
 // Collect is for the registry.
@@ -59,7 +59,7 @@ func (s *Sources) Collect(ch chan<- prometheus.Metric) {
 			st = &state{source: source} // this process does not read it
 		}
 		confirmed, stale := now, 0.0
-		if st.read {
+		if st.hasSnapshot {
 			confirmed = st.confirmed
 		}
 		if st.stale(now) {

@@ -20,43 +20,43 @@ import (
 
 // Options are what Sources work with. All are required but Files.
 type Options struct {
-	Notes   store.Notes // of the release namespace; it has the sources that are ConfigMaps, too
-	Files   string      // the folder of the files that the policy names below [inventory.Mounts]
-	Policy  func() policy.Policy
-	Nodes   Nodes
-	Records Records
-	Cluster func() string
+	Notes      store.Notes // of the release namespace; it has the sources that are ConfigMaps, too
+	Files      string      // the folder of the files that the policy names below [inventory.Mounts]
+	Policy     func() policy.Policy
+	Controller Controller
+	Records    RecordStore
+	ClusterUID func() string
 	// Altered counts all live Nodes (total), and those on which a policy would change labels (altered). Snapshots in replaced count instead of those in force.
-	Altered func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int)
+	CountAltered func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int)
 	// Changed is called when facts have changed.
-	Changed func()
+	OnChange func()
 	// Warn creates an Event about the NodePolicy.
 	Warn   func(reason, format string, args ...any)
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Nodes knows which Nodes live, and who works on them; the controller of package capture.
-type Nodes interface {
+// Controller knows which Nodes live, and who works on them; the controller of package capture.
+type Controller interface {
 	// Leading reports whether this process leads: only that one reads sources.
 	Leading() bool
-	// Machines are the systemUUIDs that the Nodes which are there report.
-	Machines() map[string]string
-	// Knows reports whether a Node lives or waits to be worked on.
-	Knows(node string) bool
-	// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
-	Exclusive(node string) (release func())
-	// Contained does the work on one object; a panic in it is an error like any other.
-	Contained(work, node string, fn func() error) error
+	// SystemUUIDs are the systemUUIDs that the Nodes which are there report.
+	SystemUUIDs() map[string]string
+	// Tracks reports whether a Node lives or waits to be worked on.
+	Tracks(node string) bool
+	// LockNode waits until no worker works on a Node, and keeps it so until release is called.
+	LockNode(node string) (release func())
+	// CallRecovering does the work on one object; a panic in it is an error like any other.
+	CallRecovering(work, node string, fn func() error) error
 }
 
-// Records is where records are read from memory and written ahead; [store.ConfigMaps] in a cluster.
-type Records interface {
+// RecordStore is where records are read from memory and written ahead; [store.ConfigMaps] in a cluster.
+type RecordStore interface {
 	Get(node string) (store.Entry, error)
-	OfMachine(m record.Machine) ([]record.Record, error)
+	ListByMachine(m record.Machine) ([]record.Record, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
-	// Nodes lists the names of all Nodes that there is a record of.
-	Nodes() []string
+	// NodeNames lists the names of all Nodes that there is a record of.
+	NodeNames() []string
 }
 
 // Reasons of the Events about the NodePolicy.
@@ -81,21 +81,21 @@ type Sources struct {
 
 // state is what is known of one source. Only the goroutine that reads the source changes it, and reads it without the lock.
 type state struct {
-	source     inventory.Source
-	read       bool // there is a snapshot in force
-	inForce    inventory.Snapshot
-	answered   time.Time // when the source could last be read
-	confirmed  time.Time // when the source last said what is in force
-	held       *inventory.Snapshot
-	change     inventory.Change // that the held snapshot would make
-	failure    fetch.Reason     // of the last read; empty: none
-	failures   map[fetch.Reason]int
-	mismatched int // Nodes whose machine is another one than the snapshot lists
+	source      inventory.Source
+	hasSnapshot bool // there is a snapshot in force
+	inForce     inventory.Snapshot
+	answered    time.Time // when the source could last be read
+	confirmed   time.Time // when the source last said what is in force
+	held        *inventory.Snapshot
+	change      inventory.Change // that the held snapshot would make
+	failure     fetch.Reason     // of the last read; empty: none
+	failures    map[fetch.Reason]int
+	mismatched  int // Nodes whose machine is another one than the snapshot lists
 
-	version  string         // of the last snapshot that could be read, for the next request
-	noted    *InventoryNote // the last that was read or written; nil: it is not known
-	notedAt  time.Time
-	reported string // the hash of the held snapshot that an Event was about
+	version    string        // of the last snapshot that could be read, for the next request
+	lastStatus *SourceStatus // the last that was read or written; nil: it is not known
+	statusAt   time.Time
+	reported   string // the hash of the held snapshot that an Event was about
 }
 
 // New knows nothing before [Sources.Run].
@@ -116,17 +116,17 @@ func signal(reader chan struct{}) {
 
 // stale reports whether the snapshot is too old to count, or is missing.
 func (s *state) stale(now time.Time) bool {
-	return !s.read || now.Sub(s.confirmed) > s.source.StaleAfter
+	return !s.hasSnapshot || now.Sub(s.confirmed) > s.source.StaleAfter
 }
 
 // neverInForce reports whether no snapshot of the source was ever in force, since the source cannot be read or its snapshot is held. New rules need not
 // wait for it: its first snapshot needs acceptance itself if it changes many Nodes.
 func (s *state) neverInForce() bool {
-	return !s.read && (s.failure != "" || s.held != nil) && s.noted != nil && s.noted.InForce == ""
+	return !s.hasSnapshot && (s.failure != "" || s.held != nil) && s.lastStatus != nil && s.lastStatus.InForce == ""
 }
 
-// inForce is a source and its snapshot that counts now.
-type inForce struct {
+// countingSource is a source and its snapshot that counts now.
+type countingSource struct {
 	name     string
 	preload  bool
 	snapshot inventory.Snapshot
@@ -134,7 +134,7 @@ type inForce struct {
 
 // current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots in replaced count instead of
 // those in force. There are none if no rule uses an inventory.
-func (s *Sources) current(p policy.Policy, replaced map[string]inventory.Snapshot) (all []inForce) {
+func (s *Sources) current(p policy.Policy, replacements map[string]inventory.Snapshot) (counting []countingSource) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
 	}
@@ -142,21 +142,21 @@ func (s *Sources) current(p policy.Policy, replaced map[string]inventory.Snapsho
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, source := range p.Inventory() {
-		snapshot, counts := replaced[source.Name]
+		snapshot, counts := replacements[source.Name]
 		if st := s.sources[source.Name]; !counts && st != nil && !st.stale(now) {
 			snapshot, counts = st.inForce, true
 		}
 		if counts {
-			all = append(all, inForce{source.Name, source.Preload, snapshot})
+			counting = append(counting, countingSource{source.Name, source.Preload, snapshot})
 		}
 	}
-	return all
+	return counting
 }
 
 // facts returns the facts of a Node. A source that does not count now, or lists another machine, is not in them.
-func (s *Sources) facts(p policy.Policy, node, systemUUID string, replaced map[string]inventory.Snapshot) (facts map[string]map[string]string) {
+func (s *Sources) facts(p policy.Policy, node, systemUUID string, replacements map[string]inventory.Snapshot) (facts map[string]map[string]string) {
 	facts = map[string]map[string]string{}
-	for _, source := range s.current(p, replaced) {
+	for _, source := range s.current(p, replacements) {
 		if attributes, ok := source.snapshot.Attributes(node, systemUUID); ok {
 			facts[source.name] = attributes
 		}
@@ -165,14 +165,14 @@ func (s *Sources) facts(p policy.Policy, node, systemUUID string, replaced map[s
 }
 
 // FactsFunc returns the facts of each Node under a policy. Snapshots in replaced count instead of those that are in force.
-func (s *Sources) FactsFunc(p policy.Policy, replaced map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
+func (s *Sources) FactsFunc(p policy.Policy, replacements map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
 	return func(node *observe.Node) map[string]map[string]string {
-		return s.facts(p, node.Name, node.Machine.SystemUUID, replaced)
+		return s.facts(p, node.Name, node.Machine.SystemUUID, replacements)
 	}
 }
 
-// InForce names the inputs that decide which facts Nodes have: the snapshots that count now. It is empty if rules use none.
-func (s *Sources) InForce(p policy.Policy) string {
+// InForceKey names the inputs that decide which facts Nodes have: the snapshots that count now. It is empty if rules use none.
+func (s *Sources) InForceKey(p policy.Policy) string {
 	var all packing.Writer
 	for _, source := range s.current(p, nil) {
 		all.Text(source.name)
@@ -231,33 +231,33 @@ func (s *Sources) forget(sources []inventory.Source) {
 	})
 }
 
-// update changes a state. Only the goroutine that reads the source may do so.
-func (s *Sources) update(fn func()) {
+// locked changes a state. Only the goroutine that reads the source may do so.
+func (s *Sources) locked(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn()
 }
 
-// failed notes why a source could not be read, and reports whether the reason is another one than before.
-func (s *Sources) failed(st *state, reason fetch.Reason) (news bool) {
+// noteFailure notes why a source could not be read, and reports whether the reason is another one than before.
+func (s *Sources) noteFailure(st *state, reason fetch.Reason) (news bool) {
 	news = st.failure != reason
-	s.update(func() {
+	s.locked(func() {
 		st.failure = reason
 		st.failures[reason]++
 	})
 	return news
 }
 
-// answered notes that a source could be read, and reports whether that is news.
-func (s *Sources) answered(st *state, now time.Time) (news bool) {
+// noteAnswer notes that a source could be read, and reports whether that is news.
+func (s *Sources) noteAnswer(st *state, now time.Time) (news bool) {
 	news = st.failure != ""
-	s.update(func() { st.failure, st.answered = "", now })
+	s.locked(func() { st.failure, st.answered = "", now })
 	return news
 }
 
 // putInForce puts a snapshot in force, which the source has just confirmed. No snapshot is held then.
 func (s *Sources) putInForce(st *state, next inventory.Snapshot) {
-	s.update(func() {
-		st.read, st.inForce, st.confirmed, st.held, st.change = true, next, st.answered, nil, inventory.Change{}
+	s.locked(func() {
+		st.hasSnapshot, st.inForce, st.confirmed, st.held, st.change = true, next, st.answered, nil, inventory.Change{}
 	})
 }

@@ -20,8 +20,8 @@ func NewChurn() Churn { return Churn{newRecent[reversal](flapWindow)} }
 
 // nodeItem is a label or taint of a Node object.
 type nodeItem struct {
-	object types.UID
-	item   string
+	uid  types.UID
+	item string
 }
 
 // reversal is what would undo a change.
@@ -32,7 +32,7 @@ type reversal struct {
 }
 
 // Compare finds the items in which two states of one Node object differ, and those of them that flapped.
-func (c Churn) Compare(object types.UID, prev, next map[string]string, now time.Time) (changed, flapped []string) {
+func (c Churn) Compare(uid types.UID, prev, next map[string]string, now time.Time) (changed, flapped []string) {
 	for item := range sets.KeySet(prev).Union(sets.KeySet(next)) {
 		old, ok := prev[item]
 		value, found := next[item]
@@ -40,7 +40,7 @@ func (c Churn) Compare(object types.UID, prev, next map[string]string, now time.
 			continue
 		}
 		changed = append(changed, item)
-		key := nodeItem{object, item}
+		key := nodeItem{uid, item}
 		if last := c.recent.get(key, now); last.value == value && last.present == found && now.Sub(last.changed) < flapWindow {
 			flapped = append(flapped, item)
 		}

@@ -37,12 +37,12 @@ func (f *Fights) Longest() time.Duration { return f.longest }
 // Clear forgets all fights, for a change of the policy.
 func (f *Fights) Clear() { f.items.clear() }
 
-// Allow returns how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
+// Wait returns how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
 // begins is true, once in each fight.
-func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
-	key := nodeItem{object, set.Item}
+func (f *Fights) Wait(uid types.UID, desired plan.DesiredItem, now time.Time) (wait time.Duration, begins bool) {
+	key := nodeItem{uid, desired.Item}
 	fight := f.items.get(key, now)
-	if wait = fight.remaining(f.items.hash(set), now, f.longest); wait == 0 {
+	if wait = fight.remaining(f.items.hash(desired), now, f.longest); wait == 0 {
 		return 0, false
 	}
 	begins = !fight.reported
@@ -51,25 +51,25 @@ func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait 
 	return wait, begins
 }
 
-// Done notes that nodekeep has set an item of a Node object.
-func (f *Fights) Done(object types.UID, set plan.Setting, now time.Time) {
-	key := nodeItem{object, set.Item}
-	f.items.put(key, f.items.get(key, now).next(f.items.hash(set), now, f.longest), now)
+// NoteSet notes that nodekeep has set an item of a Node object.
+func (f *Fights) NoteSet(uid types.UID, desired plan.DesiredItem, now time.Time) {
+	key := nodeItem{uid, desired.Item}
+	f.items.put(key, f.items.get(key, now).next(f.items.hash(desired), now, f.longest), now)
 }
 
 // Paused returns how many items are not as nodekeep wants them, and wait.
 func (f *Fights) Paused(now time.Time) int {
-	return f.items.count(func(item fight) bool { return item.waiting && item.remaining(item.setting, now, f.longest) > 0 })
+	return f.items.count(func(item fight) bool { return item.waiting && item.remaining(item.desiredHash, now, f.longest) > 0 })
 }
 
 // fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other sets. Then
 // nodekeep sets the same item to the same value again and again.
 type fight struct {
-	setting  uint64    // what nodekeep set last, as a hash
-	setAt    time.Time // when
-	flaps    int       // how often in a row it had to set the same again
-	reported bool      // that there is a pause
-	waiting  bool      // that nodekeep waits to set it again
+	desiredHash uint64    // what nodekeep set last, as a hash
+	setAt       time.Time // when
+	flaps       int       // how often in a row it had to set the same again
+	reported    bool      // that there is a pause
+	waiting     bool      // that nodekeep waits to set it again
 }
 
 // PauseAfter returns how long nodekeep waits after so many flaps before it sets an item again.
@@ -87,17 +87,17 @@ func (f fight) ended(now time.Time, longest time.Duration) bool {
 }
 
 // remaining returns how long nodekeep still waits before it may set the item to this.
-func (f fight) remaining(setting uint64, now time.Time, longest time.Duration) time.Duration {
-	if f.setting != setting || f.ended(now, longest) {
+func (f fight) remaining(desiredHash uint64, now time.Time, longest time.Duration) time.Duration {
+	if f.desiredHash != desiredHash || f.ended(now, longest) {
 		return 0 // another value, or the removal of the item, follows another decision
 	}
 	return max(0, f.setAt.Add(PauseAfter(f.flaps, longest)).Sub(now))
 }
 
 // next returns what is known once nodekeep has set the item to this.
-func (f fight) next(setting uint64, now time.Time, longest time.Duration) fight {
-	if f.setting != setting || f.ended(now, longest) {
-		return fight{setting: setting, setAt: now}
+func (f fight) next(desiredHash uint64, now time.Time, longest time.Duration) fight {
+	if f.desiredHash != desiredHash || f.ended(now, longest) {
+		return fight{desiredHash: desiredHash, setAt: now}
 	}
 	f.flaps, f.setAt, f.waiting = f.flaps+1, now, false
 	return f

@@ -10,17 +10,17 @@ import (
 	"nodekeep.dev/nodekeep/plan"
 )
 
-var fought = plan.Setting{Item: "dedicated:NoSchedule", Value: "ci"}
+var fought = plan.DesiredItem{Item: "dedicated:NoSchedule", Value: "ci"}
 
 // attacked has a client undo at once what nodekeep sets on object 1, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *Fights, set plan.Setting, from, deadline time.Time) (sets, reports int) {
+func attacked(b *Fights, desired plan.DesiredItem, from, deadline time.Time) (sets, reports int) {
 	for clock := from; clock.Before(deadline); clock = clock.Add(10 * time.Millisecond) {
-		wait, begins := b.Allow("1", set, clock)
+		wait, begins := b.Wait("1", desired, clock)
 		if begins {
 			reports++
 		}
 		if wait == 0 {
-			b.Done("1", set, clock)
+			b.NoteSet("1", desired, clock)
 			sets++
 		}
 	}
@@ -42,17 +42,17 @@ func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 	assert.Equal(t, 1, b.Paused(clock))
 	for name, c := range map[string]struct {
 		object types.UID
-		set    plan.Setting
+		set    plan.DesiredItem
 		waits  bool
 	}{
 		"the item itself":       {"1", fought, true},
-		"another item":          {"1", plan.Setting{Item: "dedicated:NoExecute", Value: "ci"}, false},
-		"another value":         {"1", plan.Setting{Item: fought.Item, Value: "gpu"}, false},
-		"the item's removal":    {"1", plan.Setting{Item: fought.Item, Removed: true}, false},
+		"another item":          {"1", plan.DesiredItem{Item: "dedicated:NoExecute", Value: "ci"}, false},
+		"another value":         {"1", plan.DesiredItem{Item: fought.Item, Value: "gpu"}, false},
+		"the item's removal":    {"1", plan.DesiredItem{Item: fought.Item, Removed: true}, false},
 		"another Node":          {"2", fought, false},
-		"a label of that value": {"1", plan.Setting{Item: "dedicated", Value: "ci"}, false},
+		"a label of that value": {"1", plan.DesiredItem{Item: "dedicated", Value: "ci"}, false},
 	} {
-		wait, _ := b.Allow(c.object, c.set, clock)
+		wait, _ := b.Wait(c.object, c.set, clock)
 		assert.Equal(t, c.waits, wait > 0, name)
 	}
 }
@@ -67,7 +67,7 @@ func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) 
 	assert.Equal(t, 1, reports)
 	b.Clear()
 	assert.Zero(t, b.Paused(clock))
-	wait, _ := b.Allow("1", fought, clock.Add(time.Second/2))
+	wait, _ := b.Wait("1", fought, clock.Add(time.Second/2))
 	assert.Zero(t, wait)
 }
 
@@ -75,9 +75,9 @@ func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
 	b := NewFights(LongestPause)
 	attacked(b, fought, now, now.Add(10*time.Second))
 	assert.Equal(t, 1, b.Paused(now.Add(10*time.Second)))
-	b.Done("1", fought, now.Add(15*time.Second))
+	b.NoteSet("1", fought, now.Add(15*time.Second))
 	assert.Zero(t, b.Paused(now.Add(15*time.Second)))
-	_, _ = b.Allow("1", fought, now.Add(16*time.Second))
+	_, _ = b.Wait("1", fought, now.Add(16*time.Second))
 	assert.Equal(t, 1, b.Paused(now.Add(16*time.Second)))
 	assert.Zero(t, b.Paused(now.Add(time.Hour)))
 }
@@ -113,7 +113,7 @@ func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
 			for i, set := range sets {
 				clock = clock.Add(set.delay)
 				f = f.next(set.to, clock, LongestPause)
-				assert.Equal(t, fight{setting: set.to, setAt: clock, flaps: set.flaps}, f, "set %d", i)
+				assert.Equal(t, fight{desiredHash: set.to, setAt: clock, flaps: set.flaps}, f, "set %d", i)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 var now = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
 func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
-	turns := NewLabelPace(2)
+	turns := NewRuleChangeLimiter(2)
 	require.Zero(t, turns.Wait("a", now), "as many as a second has come at once")
 	require.Zero(t, turns.Wait("b", now))
 	assert.Equal(t, 500*time.Millisecond, turns.Wait("c", now))
@@ -21,5 +21,5 @@ func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, turns.Wait("c", now.Add(time.Second)), "and is used up")
 	turns.Forget("d")
 	assert.NotContains(t, turns.turns, "d", "a deleted Node leaves nothing behind")
-	assert.Equal(t, DefaultLabelPatches, NewLabelPace(0).limit.Burst())
+	assert.Equal(t, DefaultLabelPatchesPerSecond, NewRuleChangeLimiter(0).limit.Burst())
 }

@@ -17,9 +17,9 @@ type recent[V any] struct {
 	limit  int // entries of each window, this one and the one before
 	seed   maphash.Seed
 
-	mu            sync.Mutex
-	fresh, former map[uint64]V
-	start         time.Time // since when fresh has been filled
+	mu              sync.Mutex
+	fresh, previous map[uint64]V
+	start           time.Time // since when fresh has been filled
 }
 
 func newRecent[V any](window time.Duration) *recent[V] {
@@ -37,7 +37,7 @@ func (r *recent[V]) get(key any, now time.Time) V {
 	if value, found := r.fresh[hash]; found {
 		return value
 	}
-	return r.former[hash]
+	return r.previous[hash]
 }
 
 func (r *recent[V]) put(key any, value V, now time.Time) {
@@ -52,16 +52,16 @@ func (r *recent[V]) put(key any, value V, now time.Time) {
 }
 
 // count returns how many of the entries are meant.
-func (r *recent[V]) count(meant func(V) bool) (n int) {
+func (r *recent[V]) count(match func(V) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, value := range r.fresh {
-		if meant(value) {
+		if match(value) {
 			n++
 		}
 	}
-	for hash, value := range r.former {
-		if _, newer := r.fresh[hash]; !newer && meant(value) {
+	for hash, value := range r.previous {
+		if _, newer := r.fresh[hash]; !newer && match(value) {
 			n++
 		}
 	}
@@ -71,7 +71,7 @@ func (r *recent[V]) count(meant func(V) bool) (n int) {
 func (r *recent[V]) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fresh, r.former = nil, nil
+	r.fresh, r.previous = nil, nil
 }
 
 // forget drops what is older than a window, a window at a time.
@@ -79,11 +79,11 @@ func (r *recent[V]) forget(now time.Time) {
 	if age := now.Sub(r.start); r.fresh == nil || age >= r.window {
 		r.rotate(now)
 		if age >= 2*r.window {
-			r.former = nil
+			r.previous = nil
 		}
 	}
 }
 
 func (r *recent[V]) rotate(now time.Time) {
-	r.former, r.fresh, r.start = r.fresh, map[uint64]V{}, now
+	r.previous, r.fresh, r.start = r.fresh, map[uint64]V{}, now
 }

@@ -24,7 +24,7 @@ func TestOfMoreEntriesThanMayBeKeptTheOldestAreForgotten(t *testing.T) {
 	r.limit = 10
 	for i := range 95 {
 		r.put(i, i+1, now)
-		assert.LessOrEqual(t, len(r.fresh)+len(r.former), 20)
+		assert.LessOrEqual(t, len(r.fresh)+len(r.previous), 20)
 	}
 	for i := range 95 {
 		assert.Equal(t, i >= 80, r.get(i, now) > 0, "entry %d", i)

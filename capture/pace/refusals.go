@@ -11,8 +11,8 @@ import (
 // refusal is for ever: each pause is twice as long as the one before, from [FirstPause] to [LongestPause]. Only objects on which something was
 // refused are held. Any goroutine may call its methods.
 type Refusals struct {
-	mu       sync.Mutex
-	byObject map[types.UID]*refused
+	mu    sync.Mutex
+	byUID map[types.UID]*refused
 }
 
 // refused is what the API server would not have on a Node object.
@@ -28,21 +28,21 @@ type refusal struct {
 }
 
 // NewRefusals knows of none.
-func NewRefusals() *Refusals { return &Refusals{byObject: map[types.UID]*refused{}} }
+func NewRefusals() *Refusals { return &Refusals{byUID: map[types.UID]*refused{}} }
 
 // entry returns what was refused on a Node object, for more to be added. The caller holds the lock.
-func (r *Refusals) entry(object types.UID) *refused {
-	if r.byObject[object] == nil {
-		r.byObject[object] = &refused{items: map[string]refusal{}}
+func (r *Refusals) entry(uid types.UID) *refused {
+	if r.byUID[uid] == nil {
+		r.byUID[uid] = &refused{items: map[string]refusal{}}
 	}
-	return r.byObject[object]
+	return r.byUID[uid]
 }
 
 // Waiting returns the items of a Node object that wait. The next of them is tried again after wait; 0: none waits.
-func (r *Refusals) Waiting(object types.UID, now time.Time) (items map[string]bool, wait time.Duration) {
+func (r *Refusals) Waiting(uid types.UID, now time.Time) (items map[string]bool, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.byObject[object]
+	known := r.byUID[uid]
 	if known == nil {
 		return nil, 0
 	}
@@ -59,43 +59,43 @@ func (r *Refusals) Waiting(object types.UID, now time.Time) (items map[string]bo
 	return items, wait
 }
 
-// Round notes that a change was refused as a whole, and returns how often that was so on the Node object.
-func (r *Refusals) Round(object types.UID) int {
+// NoteWholeRefusal notes that a change was refused as a whole, and returns how often that was so on the Node object.
+func (r *Refusals) NoteWholeRefusal(uid types.UID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.entry(object)
+	known := r.entry(uid)
 	known.rounds++
 	return known.rounds
 }
 
-// Refused notes that the API server would not have an item, once more.
-func (r *Refusals) Refused(object types.UID, item string, now time.Time) {
+// NoteRefused notes that the API server would not have an item, once more.
+func (r *Refusals) NoteRefused(uid types.UID, item string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.entry(object)
+	known := r.entry(uid)
 	times := known.items[item].times
 	known.items[item] = refusal{times: times + 1, end: now.Add(PauseAfter(FreeFlaps+times, LongestPause))}
 }
 
-// Accepted notes that the API server has taken an item.
-func (r *Refusals) Accepted(object types.UID, item string) {
+// NoteAccepted notes that the API server has taken an item.
+func (r *Refusals) NoteAccepted(uid types.UID, item string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.byObject[object]; known != nil {
+	if known := r.byUID[uid]; known != nil {
 		delete(known.items, item)
 	}
 }
 
 // Forget is called when a Node object is deleted.
-func (r *Refusals) Forget(object types.UID) {
+func (r *Refusals) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.byObject, object)
+	delete(r.byUID, uid)
 }
 
 // Clear forgets all refusals, for a change of the policy.
 func (r *Refusals) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.byObject)
+	clear(r.byUID)
 }

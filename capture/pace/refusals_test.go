@@ -11,7 +11,7 @@ import (
 func TestARefusedItemWaitsTwiceAsLongEachTime(t *testing.T) {
 	refusals, moment := NewRefusals(), now
 	for pause := FirstPause; pause <= 2*LongestPause; pause *= 2 {
-		refusals.Refused("a", "team", moment)
+		refusals.NoteRefused("a", "team", moment)
 		items, wait := refusals.Waiting("a", moment)
 		assert.Equal(t, map[string]bool{"team": true}, items)
 		assert.Equal(t, min(pause, LongestPause), wait)
@@ -26,14 +26,14 @@ func TestARefusedItemWaitsTwiceAsLongEachTime(t *testing.T) {
 
 func TestTheNextRefusedItemSaysWhenToTryAgain(t *testing.T) {
 	refusals := NewRefusals()
-	refusals.Refused("a", "team", now)
-	refusals.Refused("a", "rack", now)
-	refusals.Refused("a", "rack", now)
+	refusals.NoteRefused("a", "team", now)
+	refusals.NoteRefused("a", "rack", now)
+	refusals.NoteRefused("a", "rack", now)
 	items, wait := refusals.Waiting("a", now)
 	assert.Equal(t, map[string]bool{"team": true, "rack": true}, items)
 	assert.Equal(t, FirstPause, wait)
-	refusals.Accepted("a", "team")
-	refusals.Accepted("unseen", "team")
+	refusals.NoteAccepted("a", "team")
+	refusals.NoteAccepted("unseen", "team")
 	items, wait = refusals.Waiting("a", now)
 	assert.Equal(t, map[string]bool{"rack": true}, items)
 	assert.Equal(t, 2*FirstPause, wait)
@@ -41,15 +41,15 @@ func TestTheNextRefusedItemSaysWhenToTryAgain(t *testing.T) {
 
 func TestRefusalsLeaveNothingBehind(t *testing.T) {
 	refusals := NewRefusals()
-	assert.Equal(t, 1, refusals.Round("a"))
-	assert.Equal(t, 2, refusals.Round("a"))
-	refusals.Refused("b", "team", now)
+	assert.Equal(t, 1, refusals.NoteWholeRefusal("a"))
+	assert.Equal(t, 2, refusals.NoteWholeRefusal("a"))
+	refusals.NoteRefused("b", "team", now)
 	refusals.Forget("a")
-	assert.Equal(t, 1, refusals.Round("a"), "of a deleted object nothing is known")
+	assert.Equal(t, 1, refusals.NoteWholeRefusal("a"), "of a deleted object nothing is known")
 	refusals.Clear()
 	items, _ := refusals.Waiting("b", now.Add(time.Millisecond))
 	assert.Empty(t, items)
-	assert.Empty(t, refusals.byObject)
+	assert.Empty(t, refusals.byUID)
 }
 
 func TestNewsIsReportedOnceOfEachObjectAndIsBounded(t *testing.T) {
@@ -63,10 +63,10 @@ func TestNewsIsReportedOnceOfEachObjectAndIsBounded(t *testing.T) {
 	for i := range 2 * maxNotices {
 		first.First("a", fmt.Sprint(i))
 	}
-	assert.Len(t, first.byObject["a"], maxNotices)
+	assert.Len(t, first.byUID["a"], maxNotices)
 	assert.False(t, first.First("a", "one more"))
 	first.Forget("a")
 	assert.True(t, first.First("a", "one more"))
 	first.Clear()
-	assert.Empty(t, first.byObject)
+	assert.Empty(t, first.byUID)
 }

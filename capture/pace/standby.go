@@ -8,10 +8,10 @@ import (
 )
 
 // Patience is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
-// [ActsFor]. It stops when it observes the work of another replica, or when a new leader has had time to start.
+// [ActingPeriod]. It stops when it observes the work of another replica, or when a new leader has had time to start.
 const (
-	Patience = 3 * time.Second
-	ActsFor  = 30 * time.Second
+	StandbyDelay = 3 * time.Second
+	ActingPeriod = 30 * time.Second
 )
 
 // Standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no harm.
@@ -26,18 +26,18 @@ type Standby struct {
 
 // dueWork is what is due for one Node.
 type dueWork struct {
-	observed time.Time      // when it was first observed
-	offered  time.Time      // when this replica last queued the Node for it
-	acts     bool           // this replica has begun to act on it, so a change does not show another replica's progress
-	record   string         // the version of the record's ConfigMap
-	settings []plan.Setting // what is due on the Node
+	observed      time.Time          // when it was first observed
+	queuedAt      time.Time          // when this replica last queued the Node for it
+	acts          bool               // this replica has begun to act on it, so a change does not show another replica's progress
+	recordVersion string             // the version of the record's ConfigMap
+	desired       []plan.DesiredItem // what is due on the Node
 }
 
 // NewStandby knows of nothing that is due.
 func NewStandby() *Standby { return &Standby{due: map[string]*dueWork{}} }
 
 // ShouldAct notes what is due for a Node whose record has that version, and reports whether this replica acts now.
-func (s *Standby) ShouldAct(node, record string, settings []plan.Setting, now time.Time) (act bool) {
+func (s *Standby) ShouldAct(node, recordVersion string, desired []plan.DesiredItem, now time.Time) (act bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -45,12 +45,12 @@ func (s *Standby) ShouldAct(node, record string, settings []plan.Setting, now ti
 	case !known:
 		work = &dueWork{observed: now}
 		s.due[node] = work
-	case !work.acts && work.record != record: // one step is done, and there is another one
+	case !work.acts && work.recordVersion != recordVersion: // one step is done, and there is another one
 		s.noteProgress(now)
 	}
-	work.record, work.settings = record, settings
+	work.recordVersion, work.desired = recordVersion, desired
 	if s.overdue(work, now) {
-		s.actsUntil = now.Add(ActsFor)
+		s.actsUntil = now.Add(ActingPeriod)
 	}
 	work.acts = work.acts || now.Before(s.actsUntil)
 	return now.Before(s.actsUntil)
@@ -72,30 +72,30 @@ func (s *Standby) Conflict() {
 func (s *Standby) RecordChanged(node string, version func() string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if work, known := s.due[node]; known && !work.acts && work.record != version() {
+	if work, known := s.due[node]; known && !work.acts && work.recordVersion != version() {
 		s.noteProgress(now)
 	}
 }
 
 func (s *Standby) overdue(work *dueWork, now time.Time) bool {
-	return now.Sub(work.observed) >= Patience && now.Sub(s.progress) >= Patience
+	return now.Sub(work.observed) >= StandbyDelay && now.Sub(s.progress) >= StandbyDelay
 }
 
 // Settle notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
 // another replica has set on the Node. A client that undoes its own edit makes no progress.
-func (s *Standby) Settle(node, record string, items map[string]string, now time.Time) (setByOthers []plan.Setting) {
+func (s *Standby) Settle(node, recordVersion string, items map[string]string, now time.Time) (setByOthers []plan.DesiredItem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
 	if delete(s.due, node); !known || work.acts {
 		return nil
 	}
-	for _, set := range work.settings {
-		if set.ShownBy(items) {
-			setByOthers = append(setByOthers, set)
+	for _, desired := range work.desired {
+		if desired.SatisfiedBy(items) {
+			setByOthers = append(setByOthers, desired)
 		}
 	}
-	if len(setByOthers) > 0 || work.record != record {
+	if len(setByOthers) > 0 || work.recordVersion != recordVersion {
 		s.noteProgress(now)
 	}
 	return setByOthers
@@ -108,16 +108,16 @@ func (s *Standby) Forget(node string) {
 	delete(s.due, node)
 }
 
-// Late returns the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
-func (s *Standby) Late(now time.Time) (nodes []string) {
+// TakeOverdue returns the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
+func (s *Standby) TakeOverdue(now time.Time) (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.progress) < Patience {
+	if now.Sub(s.progress) < StandbyDelay {
 		return nil
 	}
 	for node, work := range s.due {
-		if (now.Before(s.actsUntil) || s.overdue(work, now)) && now.Sub(work.offered) >= Patience {
-			work.offered = now
+		if (now.Before(s.actsUntil) || s.overdue(work, now)) && now.Sub(work.queuedAt) >= StandbyDelay {
+			work.queuedAt = now
 			nodes = append(nodes, node)
 		}
 	}

@@ -23,26 +23,26 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 	}{
 		"the record changed":                              {record: "2", progress: true},
 		"the record is as it was":                         {record: "1"},
-		"a rule's taint was added":                        {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
-		"another taint was added":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "mine"}},
-		"no taint was added":                              {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1"},
-		"a rule's taint was removed":                      {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", progress: true, set: 1},
-		"a rule's taint is there":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "ci"}},
-		"the gate was lifted":                             {due: plan.Plan{Edits: plan.Lift(policy.DefaultGate)}, record: "1", progress: true, set: 1},
-		"a label was restored":                            {due: plan.Plan{Edits: plan.Set(plan.Record, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
-		"a client set the label":                          {due: plan.Plan{Edits: plan.Set(plan.Record, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "w"}},
-		"a label was corrected":                           {due: plan.Plan{Edits: plan.Set(plan.Correction, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
-		"a stale label was removed":                       {due: plan.Plan{Edits: plan.Remove(plan.Correction, "k")}, record: "1", progress: true, set: 1},
+		"a rule's taint was added":                        {due: plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, false, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
+		"another taint was added":                         {due: plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, false, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "mine"}},
+		"no taint was added":                              {due: plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, false, ci...)}, record: "1"},
+		"a rule's taint was removed":                      {due: plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, true, ci...)}, record: "1", progress: true, set: 1},
+		"a rule's taint is there":                         {due: plan.Plan{Edits: plan.TaintEdits(plan.CauseDerivedTaint, true, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "ci"}},
+		"the gate was lifted":                             {due: plan.Plan{Edits: plan.LiftGate(policy.DefaultGate)}, record: "1", progress: true, set: 1},
+		"a label was restored":                            {due: plan.Plan{Edits: plan.SetItems(plan.CauseRecord, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
+		"a client set the label":                          {due: plan.Plan{Edits: plan.SetItems(plan.CauseRecord, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "w"}},
+		"a label was corrected":                           {due: plan.Plan{Edits: plan.SetItems(plan.CauseCorrection, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
+		"a stale label was removed":                       {due: plan.Plan{Edits: plan.RemoveItems(plan.CauseCorrection, "k")}, record: "1", progress: true, set: 1},
 		"this replica has acted, and the record changed":  {acts: true, record: "2"},
-		"this replica has acted, and the gate was lifted": {due: plan.Plan{Edits: plan.Lift(policy.DefaultGate)}, acts: true, record: "1"},
+		"this replica has acted, and the gate was lifted": {due: plan.Plan{Edits: plan.LiftGate(policy.DefaultGate)}, acts: true, record: "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStandby()
 			instant := now
-			assert.False(t, s.ShouldAct("n1", "1", c.due.Settings(), instant))
+			assert.False(t, s.ShouldAct("n1", "1", c.due.EnforcedItems(), instant))
 			if c.acts {
-				instant = instant.Add(Patience)
-				assert.True(t, s.ShouldAct("n1", "1", c.due.Settings(), instant))
+				instant = instant.Add(StandbyDelay)
+				assert.True(t, s.ShouldAct("n1", "1", c.due.EnforcedItems(), instant))
 			}
 			assert.Len(t, s.Settle("n1", c.record, c.items, instant), c.set)
 			assert.Equal(t, c.progress, s.progress.Equal(instant))
@@ -52,21 +52,21 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 }
 
 func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
-	s, lift := NewStandby(), plan.Plan{Edits: plan.Lift(policy.DefaultGate)}.Settings()
+	s, lift := NewStandby(), plan.Plan{Edits: plan.LiftGate(policy.DefaultGate)}.EnforcedItems()
 	s.ShouldAct("n1", "1", nil, now)
-	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(Patience)), "the record was written, and the gate waits")
-	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(2*Patience-1)))
-	assert.True(t, s.ShouldAct("n1", "2", lift, now.Add(2*Patience)))
-	assert.True(t, s.ShouldAct("n1", "3", lift, now.Add(2*Patience)), "this replica has written the record")
+	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(StandbyDelay)), "the record was written, and the gate waits")
+	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(2*StandbyDelay-1)))
+	assert.True(t, s.ShouldAct("n1", "2", lift, now.Add(2*StandbyDelay)))
+	assert.True(t, s.ShouldAct("n1", "3", lift, now.Add(2*StandbyDelay)), "this replica has written the record")
 }
 
 func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 	s := NewStandby()
 	s.ShouldAct("n1", "1", nil, now)
-	assert.Empty(t, s.Late(now.Add(Patience-1)))
+	assert.Empty(t, s.TakeOverdue(now.Add(StandbyDelay-1)))
 	for i := range 3 {
-		instant := now.Add(time.Duration(i+1) * Patience)
-		assert.Equal(t, []string{"n1"}, s.Late(instant))
-		assert.Empty(t, s.Late(instant.Add(Patience-1)))
+		instant := now.Add(time.Duration(i+1) * StandbyDelay)
+		assert.Equal(t, []string{"n1"}, s.TakeOverdue(instant))
+		assert.Empty(t, s.TakeOverdue(instant.Add(StandbyDelay-1)))
 	}
 }

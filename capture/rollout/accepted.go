@@ -5,12 +5,12 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// mostAccepted is how many bytes the two policies that were accepted last may have together. A ConfigMap takes 1 MiB, with all else that it has.
-const mostAccepted = 1 << 20 * 9 / 10
+// maxAcceptedBytes is how many bytes the two policies that were accepted last may have together. A ConfigMap takes 1 MiB, with all else that it has.
+const maxAcceptedBytes = 1 << 20 * 9 / 10
 
-// acceptedChange returns the keys to write so that ConfigMap [store.AcceptedName], which has that data, has the policy in force and the one that was
+// acceptedUpdate returns the keys to write so that ConfigMap [store.AcceptedName], which has that data, has the policy in force and the one that was
 // accepted before; nil: nothing. A former value that is no valid policy is not kept: a client has written it.
-func acceptedChange(data map[string]string, manifest string, gate policy.Gate) map[string]*string {
+func acceptedUpdate(data map[string]string, manifest string, gate policy.Gate) map[string]*string {
 	former := data[store.AcceptedPolicy]
 	if former == manifest {
 		return nil
@@ -21,9 +21,9 @@ func acceptedChange(data map[string]string, manifest string, gate policy.Gate) m
 		prev = former
 		change[store.AcceptedBefore] = &prev
 	}
-	if found && len(manifest)+len(prev) > mostAccepted {
+	if found && len(manifest)+len(prev) > maxAcceptedBytes {
 		change[store.AcceptedBefore] = nil
-	} else if len(manifest)+len(prev) > mostAccepted {
+	} else if len(manifest)+len(prev) > maxAcceptedBytes {
 		delete(change, store.AcceptedBefore)
 	}
 	return change

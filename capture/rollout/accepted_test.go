@@ -32,8 +32,8 @@ func manifestWith(key string) string {
 
 func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 	a, b, c := manifestWith("a"), manifestWith("b"), manifestWith("c")
-	large := strings.Replace(a, "{", "{"+strings.Repeat(" ", mostAccepted/2), 1)
-	larger := strings.Replace(b, "{", "{"+strings.Repeat(" ", mostAccepted/2), 1)
+	large := strings.Replace(a, "{", "{"+strings.Repeat(" ", maxAcceptedBytes/2), 1)
+	larger := strings.Replace(b, "{", "{"+strings.Repeat(" ", maxAcceptedBytes/2), 1)
 	for name, test := range map[string]struct {
 		data     labels
 		manifest string
@@ -48,12 +48,12 @@ func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 		"a client has emptied it":                   {labels{store.AcceptedPolicy: "", store.AcceptedBefore: a}, b, labels{store.AcceptedPolicy: b}},
 		"a client has written what is no policy":    {labels{store.AcceptedPolicy: "{}", store.AcceptedBefore: a}, b, labels{store.AcceptedPolicy: b}},
 		"both are too large for a ConfigMap":        {labels{store.AcceptedPolicy: large}, larger, labels{store.AcceptedPolicy: larger}},
-		"the older one has no room any more":        {labels{store.AcceptedPolicy: a, store.AcceptedBefore: b}, large + strings.Repeat(" ", mostAccepted/2), labels{store.AcceptedPolicy: large + strings.Repeat(" ", mostAccepted/2), store.AcceptedBefore: "-"}},
+		"the older one has no room any more":        {labels{store.AcceptedPolicy: a, store.AcceptedBefore: b}, large + strings.Repeat(" ", maxAcceptedBytes/2), labels{store.AcceptedPolicy: large + strings.Repeat(" ", maxAcceptedBytes/2), store.AcceptedBefore: "-"}},
 		"no room for the one that a client removed": {labels{store.AcceptedBefore: large}, larger, labels{store.AcceptedPolicy: larger, store.AcceptedBefore: "-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got labels
-			for key, value := range acceptedChange(test.data, test.manifest, policy.DefaultGate) {
+			for key, value := range acceptedUpdate(test.data, test.manifest, policy.DefaultGate) {
 				if got == nil {
 					got = labels{}
 				}
@@ -70,16 +70,16 @@ func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 func keeps(client kubernetes.Interface, manifest *string, leads *bool) *Rollout {
 	known := func(policy.Policy) bool { return true }
 	return New(Options{
-		Notes: store.Notes{Client: client}, Policy: policy.Default, Manifest: func() []byte { return []byte(*manifest) }, Nodes: nodes{leads},
-		FeaturesKnown: known, Judgeable: known, Altered: func(policy.Policy) (changed, renamed, total int) { return 0, 0, 0 }, Released: func() {},
+		Notes: store.Notes{Client: client}, Policy: policy.Default, Manifest: func() []byte { return []byte(*manifest) }, Controller: nodes{leads},
+		FeaturesKnown: known, RulesJudgeable: known, CountAltered: func(policy.Policy) (changed, renamed, total int) { return 0, 0, 0 }, OnRelease: func() {},
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
 type nodes struct{ leads *bool }
 
-func (n nodes) Leading() bool                                { return *n.leads }
-func (n nodes) Contained(_, _ string, fn func() error) error { return fn() }
+func (n nodes) Leading() bool                                     { return *n.leads }
+func (n nodes) CallRecovering(_, _ string, fn func() error) error { return fn() }
 
 func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 	manifest, leads := manifestWith("a"), false
@@ -155,16 +155,16 @@ func TestThePolicyIsKeptAtOnceAfterAChange(t *testing.T) {
 
 func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
 	var r Rollout
-	assert.True(t, r.holds("new"), "at the start nothing is known")
+	assert.True(t, r.hashHeld("new"), "at the start nothing is known")
 	r.release("old")
-	assert.False(t, r.holds("old"))
-	assert.True(t, r.holds("new"))
+	assert.False(t, r.hashHeld("old"))
+	assert.True(t, r.hashHeld("new"))
 	assert.True(t, r.hold("new", 40), "news")
 	assert.False(t, r.hold("new", 41), "no news")
 	assert.Equal(t, &HeldRules{"new", 41}, r.held.Load())
 	assert.True(t, r.hold("newer", 5), "news again")
 	r.release("newer")
-	assert.False(t, r.holds("newer"))
+	assert.False(t, r.hashHeld("newer"))
 	assert.Nil(t, r.held.Load())
-	assert.True(t, r.holds("old"), "what was in force before is held like any other")
+	assert.True(t, r.hashHeld("old"), "what was in force before is held like any other")
 }

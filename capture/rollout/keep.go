@@ -10,12 +10,12 @@ import (
 // the NodePolicy is deleted or bad takes it from there. That a client has removed or replaced it changes no policy: it is written again.
 func (r *Rollout) keepAccepted(ctx context.Context) {
 	manifest := string(r.Manifest())
-	if manifest == "" || !r.Nodes.Leading() {
+	if manifest == "" || !r.Controller.Leading() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := r.Nodes.Contained("keep accepted policy", "", func() error {
+	err := r.Controller.CallRecovering("keep accepted policy", "", func() error {
 		state, err := r.Notes.Get(ctx, store.AcceptedName)
 		if err != nil {
 			return err
@@ -24,16 +24,16 @@ func (r *Rollout) keepAccepted(ctx context.Context) {
 		if state != nil {
 			data = state.Data
 		}
-		if change := acceptedChange(data, manifest, r.Policy().Gate()); change != nil {
+		if change := acceptedUpdate(data, manifest, r.Policy().Gate()); change != nil {
 			return r.Notes.Set(ctx, store.AcceptedName, state != nil, change)
 		}
 		return nil
 	})
 	switch {
 	case err == nil:
-		r.unkept = ""
-	case ctx.Err() == nil && r.unkept != err.Error():
-		r.unkept = err.Error()
+		r.keepFailure = ""
+	case ctx.Err() == nil && r.keepFailure != err.Error():
+		r.keepFailure = err.Error()
 		r.Logger.Warn("policy in force cannot be written; a process that starts while the NodePolicy cannot be used takes an older one", "configmap", store.AcceptedName, "error", err)
 	}
 }

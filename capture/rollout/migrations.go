@@ -11,16 +11,16 @@ import (
 // countInterval is how often the leader counts how far migrations are, at most.
 const countInterval = time.Minute
 
-// countMigrations has migrations counted, if it is time to count again.
-func (r *Rollout) countMigrations() {
+// refreshMigrationCounts has migrations counted, if it is time to count again.
+func (r *Rollout) refreshMigrationCounts() {
 	p, now := r.Policy(), r.Now()
-	if now.Sub(r.counted) < countInterval {
+	if now.Sub(r.countedAt) < countInterval {
 		return
 	}
-	r.counted = now
+	r.countedAt = now
 	states := map[policy.MigrationState]int{}
-	if len(p.Migrations()) > 0 && r.Nodes.Leading() {
-		states = r.Migrating(p)
+	if len(p.Migrations()) > 0 && r.Controller.Leading() {
+		states = r.CountMigrations(p)
 	}
 	r.migrating.Store(&states)
 }
@@ -41,13 +41,13 @@ func (r *Rollout) HeldNodes() int {
 	return 0
 }
 
-// Series returns the series, which are read at each scrape.
-func (r *Rollout) Series() (all []prometheus.Collector) {
+// Collectors returns the series, which are read at each scrape.
+func (r *Rollout) Collectors() (collectors []prometheus.Collector) {
 	for _, state := range policy.MigrationStates() {
-		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by the state of their label's migration; counted by the leader.",
 			ConstLabels: prometheus.Labels{"state": string(state)},
 		}, func() float64 { return float64(r.migratingIn(state)) }))
 	}
-	return all
+	return collectors
 }

@@ -15,33 +15,33 @@ import (
 
 // Options are what a Rollout works with. All are required.
 type Options struct {
-	Notes    store.Notes // of the release namespace
-	Policy   func() policy.Policy
-	Manifest func() []byte // of the policy in force, as JSON; nil: it does not come from an object
-	Nodes    Nodes
+	Notes      store.Notes // of the release namespace
+	Policy     func() policy.Policy
+	Manifest   func() []byte // of the policy in force, as JSON; nil: it does not come from an object
+	Controller Controller
 	// FeaturesKnown reports whether the features that the rules of a policy look at were read.
 	FeaturesKnown func(p policy.Policy) bool
 	// Judgeable reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
-	Judgeable func(p policy.Policy) bool
+	RulesJudgeable func(p policy.Policy) bool
 	// Altered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 	// which migrations would remove the old key (renamed).
-	Altered func(p policy.Policy) (changed, renamed, total int)
+	CountAltered func(p policy.Policy) (changed, renamed, total int)
 	// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are.
-	Migrating func(p policy.Policy) map[policy.MigrationState]int
+	CountMigrations func(p policy.Policy) map[policy.MigrationState]int
 	// Released is called when rules may do all that they say.
-	Released func()
+	OnRelease func()
 	// Warn creates an Event about the NodePolicy.
 	Warn   func(reason, format string, args ...any)
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Nodes are worked on by the controller of package capture.
-type Nodes interface {
+// Controller are worked on by the controller of package capture.
+type Controller interface {
 	// Leading reports whether this process leads: only that one puts rules in force.
 	Leading() bool
-	// Contained does the work on one object; a panic in it is an error like any other.
-	Contained(work, node string, fn func() error) error
+	// CallRecovering does the work on one object; a panic in it is an error like any other.
+	CallRecovering(work, node string, fn func() error) error
 }
 
 // ChangesHeld is the reason of an Event about the NodePolicy. A change, here new rules, would alter many Nodes and waits for an operator.
@@ -68,10 +68,10 @@ func RulesNeedAcceptance(changed, renamed, total int) bool {
 type Rollout struct {
 	Options
 
-	newPolicy chan struct{} // holds one value when the rules are to be looked at
-	unkept    string        // why the policy in force could not be written, which was reported; only [Rollout.keepAccepted] uses it
-	counted   time.Time     // when migrations were counted; only [Rollout.Run] uses it
-	migrating atomic.Pointer[map[policy.MigrationState]int]
+	trigger     chan struct{} // holds one value when the rules are to be looked at
+	keepFailure string        // why the policy in force could not be written, which was reported; only [Rollout.keepAccepted] uses it
+	countedAt   time.Time     // when migrations were counted; only [Rollout.Run] uses it
+	migrating   atomic.Pointer[map[policy.MigrationState]int]
 
 	released atomic.Value              // the hash of the rules in force, which may also remove and change labels; nothing at the start
 	held     atomic.Pointer[HeldRules] // nil: none
@@ -79,13 +79,13 @@ type Rollout struct {
 
 // New holds all rules before [Rollout.Check].
 func New(options Options) *Rollout {
-	return &Rollout{Options: options, newPolicy: make(chan struct{}, 1)}
+	return &Rollout{Options: options, trigger: make(chan struct{}, 1)}
 }
 
 // Trigger has the rules of the policy released or held.
 func (r *Rollout) Trigger() {
 	select {
-	case r.newPolicy <- struct{}{}:
+	case r.trigger <- struct{}{}:
 	default: // it is about to look
 	}
 }
@@ -96,29 +96,29 @@ const withoutFeatures = "-without-features"
 
 // Holds reports whether the rules of a policy must only add labels.
 func (r *Rollout) Holds(p policy.Policy) bool {
-	rules := p.RulesHash()
-	return r.holds(rules) && (r.FeaturesKnown(p) || r.holds(rules+withoutFeatures))
+	rulesHash := p.RulesHash()
+	return r.hashHeld(rulesHash) && (r.FeaturesKnown(p) || r.hashHeld(rulesHash+withoutFeatures))
 }
 
 // HeldRules are rules for labels that wait for an operator.
 type HeldRules struct {
-	Rules string // their hash
+	Hash  string // their hash
 	Nodes int    // on how many Nodes they would remove or change labels
 }
 
-// holds reports whether rules must only add labels.
-func (r *Rollout) holds(rules string) bool { return r.released.Load() != any(rules) }
+// hashHeld reports whether rules must only add labels.
+func (r *Rollout) hashHeld(rulesHash string) bool { return r.released.Load() != any(rulesHash) }
 
 // release lets rules do all that they say.
-func (r *Rollout) release(rules string) {
-	r.released.Store(rules)
+func (r *Rollout) release(rulesHash string) {
+	r.released.Store(rulesHash)
 	r.held.Store(nil)
 }
 
 // hold notes on how many Nodes rules are held, and reports whether it is news that they are.
-func (r *Rollout) hold(rules string, nodes int) (news bool) {
-	prev := r.held.Swap(&HeldRules{rules, nodes})
-	return prev == nil || prev.Rules != rules
+func (r *Rollout) hold(rulesHash string, nodes int) (isNew bool) {
+	prev := r.held.Swap(&HeldRules{rulesHash, nodes})
+	return prev == nil || prev.Hash != rulesHash
 }
 
 // HeldRules returns the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
@@ -128,7 +128,7 @@ func (r *Rollout) HeldRules() (held *HeldRules, known bool) {
 		return nil, true
 	}
 	held = r.held.Load()
-	return held, held != nil && held.Rules == p.RulesHash()
+	return held, held != nil && held.Hash == p.RulesHash()
 }
 
 // Run looks after the rules of the policy until ctx is done.
@@ -139,12 +139,12 @@ func (r *Rollout) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.newPolicy:
+		case <-r.trigger:
 		case <-ticker.C:
 		}
 		r.Check(ctx)
 		r.keepAccepted(ctx)
-		if err := r.Nodes.Contained("count migrations", "", func() error { r.countMigrations(); return nil }); err != nil {
+		if err := r.Controller.CallRecovering("count migrations", "", func() error { r.refreshMigrationCounts(); return nil }); err != nil {
 			r.Logger.Error("migrations cannot be counted", "error", err)
 		}
 	}
@@ -153,75 +153,75 @@ func (r *Rollout) Run(ctx context.Context) {
 // Check releases the rules of the policy, or holds them.
 func (r *Rollout) Check(ctx context.Context) {
 	p := r.Policy()
-	rules := p.RulesHash()
-	if r.Nodes.Leading() && !r.Holds(p) {
+	rulesHash := p.RulesHash()
+	if r.Controller.Leading() && !r.Holds(p) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := r.Nodes.Contained("check rules", "", func() error { return r.checkNewRules(ctx, p, rules) }); err != nil && ctx.Err() == nil {
+	if err := r.Controller.CallRecovering("check rules", "", func() error { return r.checkNewRules(ctx, p, rulesHash) }); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("rules for labels only add labels until it is known which rules were in force", "error", err)
 	}
 }
 
-func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
+func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rulesHash string) error {
 	state, err := r.Notes.Get(ctx, store.AcceptedName)
 	if err != nil {
 		return err
 	}
 	note := noteOf(state)
-	if !r.Nodes.Leading() { // the leader puts rules in force: a replica with another policy must not undo what it does
-		if r.holds(note.judged()) {
-			r.release(note.judged())
-			r.Released()
+	if !r.Controller.Leading() { // the leader puts rules in force: a replica with another policy must not undo what it does
+		if r.hashHeld(note.key()) {
+			r.release(note.key())
+			r.OnRelease()
 		}
 		return nil
 	}
-	next := rulesNote{inForce: rules, noted: true}
-	if note.judged() != rules && !r.FeaturesKnown(p) && !p.AcceptsRules() {
+	next := rulesNote{inForce: rulesHash, noted: true}
+	if note.key() != rulesHash && !r.FeaturesKnown(p) && !p.AcceptsRules() {
 		next.withoutFeatures = true
 	}
 	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
-	if (next.judged() != note.judged() || !note.noted) && note.accepted != rules && !p.AcceptsRules() {
-		if !r.Judgeable(p) {
+	if (next.key() != note.key() || !note.noted) && note.accepted != rulesHash && !p.AcceptsRules() {
+		if !r.RulesJudgeable(p) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
-		changed, renamed, total := r.Altered(p)
+		changed, renamed, total := r.CountAltered(p)
 		if RulesNeedAcceptance(changed, renamed, total) {
-			if r.hold(rules, changed) {
+			if r.hold(rulesHash, changed) {
 				r.reportHeld(p, changed, renamed, total)
 			}
-			if note.inForce != rules {
+			if note.inForce != rulesHash {
 				return nil
 			}
-			return r.noteRules(ctx, state, rulesNote{inForce: note.judged()}) // the webhook and operators see that the rules wait
+			return r.noteRules(ctx, state, rulesNote{inForce: note.key()}) // the webhook and operators see that the rules wait
 		}
 	}
-	if next.judged() != note.judged() || next.inForce != note.inForce {
+	if next.key() != note.key() || next.inForce != note.inForce {
 		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
 		if err := r.noteRules(ctx, state, next); err != nil {
 			return err
 		}
 	}
-	r.release(next.judged())
-	r.Released()
+	r.release(next.key())
+	r.OnRelease()
 	return nil
 }
 
 // reportHeld reports that new rules may only add labels.
 func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, total int) {
-	rules := p.RulesHash()
-	r.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", total)
-	if !r.Nodes.Leading() {
+	rulesHash := p.RulesHash()
+	r.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rulesHash, "nodes", changed, "of", total)
+	if !r.Controller.Leading() {
 		return // the leader says it
 	}
-	accept := "the same without --dry-run, or spec.accept: " + rules + " in the policy"
+	accept := "the same without --dry-run, or spec.accept: " + rulesHash + " in the policy"
 	if renamed > 0 {
 		accept = "nodekeep accept migration, as the Event of the migration says"
 	}
 	r.Warn(ChangesHeld,
 		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep accept rules %s --dry-run. To accept: %s.",
-		changed, total, rules, accept)
+		changed, total, rulesHash, accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			r.Warn(ChangesHeld,
@@ -251,8 +251,8 @@ func noteOf(state *corev1.ConfigMap) rulesNote {
 	return note
 }
 
-// judged names the rules, and what they were judged by.
-func (n rulesNote) judged() string {
+// key names the rules, and what they were judged by.
+func (n rulesNote) key() string {
 	if n.withoutFeatures {
 		return n.inForce + withoutFeatures
 	}

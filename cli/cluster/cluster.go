@@ -58,17 +58,17 @@ func Open(config *rest.Config, namespace string) (*Cluster, error) {
 // quiet logs nothing: errors are returned.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// Circumstances returns the circumstances that decisions under a policy depend on. As capture, it reads the guard policies,
+// PlanInputs returns the circumstances that decisions under a policy depend on. As capture, it reads the guard policies,
 // the identity of the cluster, and the devices and features that rules use.
 //
 // A caller may lack the right to read them. Then the guard policies count as not in force, and the identity of the cluster, devices and features as not
 // known.
-func (c *Cluster) Circumstances(ctx context.Context, p policy.Policy) plan.Circumstances {
+func (c *Cluster) PlanInputs(ctx context.Context, p policy.Policy) plan.Inputs {
 	guards, cluster := guard.New(c.Client, quiet()), store.NewCluster(c.Client, quiet())
 	guards.Check(ctx)
 	_ = cluster.Read(ctx)
-	return plan.Circumstances{
-		Policy: p, Guarded: guards.InForce(), Cluster: cluster.UID(), Now: c.Now(),
+	return plan.Inputs{
+		Policy: p, GuardInForce: guards.InForce(), ClusterUID: cluster.UID(), Now: c.Now(),
 		Devices: c.Devices(ctx, p.LabelRules().Drivers()), Features: c.Features(ctx, p.LabelRules().NodeFeatures()),
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // CountMigrations counts Nodes and records, and finds what selects on the old keys.
-func (c *Cluster) CountMigrations(ctx context.Context, in plan.Circumstances, all ...*impact.Migration) error {
+func (c *Cluster) CountMigrations(ctx context.Context, inputs plan.Inputs, all ...*impact.Migration) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (c *Cluster) CountMigrations(ctx context.Context, in plan.Circumstances, al
 			return err
 		}
 		for _, m := range all {
-			m.See(state, in)
+			m.See(state, inputs)
 		}
 	}
 	missing, err := c.ListUses(ctx, func(uses []selection.Use) {

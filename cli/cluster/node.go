@@ -32,7 +32,7 @@ func (c *Cluster) GetState(ctx context.Context, name string) (nodestate.State, e
 
 // ReadRecord adds the record to a state, as the API server has it now; a missing one is not an error.
 func (c *Cluster) ReadRecord(ctx context.Context, state nodestate.State) (nodestate.State, error) {
-	entry, err := c.Records.GetLive(ctx, state.Name)
+	entry, err := c.Records.GetFromAPI(ctx, state.Name)
 	state.Entry = entry
 	switch {
 	case errors.Is(err, store.ErrUnreadable):

@@ -36,7 +36,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 	}
 	log := advice("The log of capture has the error:", s.logs(CaptureDeployment))
 	notes := s.Inventory.Value
-	note, readable := inventories.InventoryNoteOf(notes, source.Name)
+	status, readable := inventories.SourceStatusOf(notes, source.Name)
 	switch {
 	case readable:
 	case notes == nil || notes.Data[source.Name] == "":
@@ -48,29 +48,29 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 			"what capture notes of it cannot be read, so its state is not known")
 		return
 	}
-	s.judgeProblems(a, source.Name, note)
-	age := s.Now.Sub(note.Confirmed)
-	if note.Failure != "" {
-		find(log, "it cannot be read (%s); what it said last stays in force until it is stale", note.Failure)
+	s.judgeProblems(a, source.Name, status)
+	age := s.Now.Sub(status.Confirmed)
+	if status.Failure != "" {
+		find(log, "it cannot be read (%s); what it said last stays in force until it is stale", status.Failure)
 	}
 	switch {
-	case note.Confirmed.IsZero():
+	case status.Confirmed.IsZero():
 		find(log, "nothing of it is in force: rules do not know its facts")
 	case age > source.StaleAfter:
 		find(log, "it last said %s ago what is in force, which is longer than staleAfter (%s): rules do not know its facts, and their labels stay as they are",
 			duration.HumanDuration(age), duration.HumanDuration(source.StaleAfter))
 	}
-	if note.Held != "" && !note.Accepted() {
-		accept := "nodekeep accept rules " + note.Held
+	if status.Held != "" && !status.Accepted() {
+		accept := "nodekeep accept rules " + status.Held
 		find(advice("Correct the inventory, or accept the snapshot:", accept+" --dry-run", accept),
 			"snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. "+
-				"What it said before stays in force", note.Held, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
+				"What it said before stays in force", status.Held, status.Change.Lost, status.Change.Listed, status.Change.Altered, status.Change.Nodes)
 	}
 }
 
 // judgeProblems names the Nodes of which a source has something wrong.
-func (s Seen) judgeProblems(a *answer, source string, note inventories.InventoryNote) {
-	sample := Sample[inventory.Problem]{All: note.Wrong, First: note.Problems[:min(len(note.Problems), mostNamed)]}
+func (s Seen) judgeProblems(a *answer, source string, status inventories.SourceStatus) {
+	sample := Sample[inventory.Problem]{All: status.ProblemCount, First: status.Problems[:min(len(status.Problems), mostNamed)]}
 	for _, problem := range sample.First {
 		object := "node/" + problem.Node
 		if problem.Node == "" {

@@ -18,9 +18,9 @@ const sourced = policytest.Head + `  inventory: [{name: cmdb, url: "https://inve
 `
 
 // noted has capture note this of the source.
-func noted(t *testing.T, seen *Seen, note inventories.InventoryNote, accepted string) {
+func noted(t *testing.T, seen *Seen, status inventories.SourceStatus, accepted string) {
 	t.Helper()
-	text, err := json.Marshal(note)
+	text, err := json.Marshal(status)
 	require.NoError(t, err)
 	seen.setPolicy(sourced)
 	seen.Inventory = Found(&corev1.ConfigMap{Data: map[string]string{"cmdb": string(text), inventories.AcceptedKey("cmdb"): accepted}})
@@ -28,13 +28,13 @@ func noted(t *testing.T, seen *Seen, note inventories.InventoryNote, accepted st
 
 func TestFindingsOfInventories(t *testing.T) {
 	const item = "inventory: warning: configmap/nodekeep-inventory: inventory cmdb: "
-	fresh := inventories.InventoryNote{InForce: "aaaa", Applied: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
-	replacement := func(change func(*inventories.InventoryNote)) inventories.InventoryNote {
-		note := fresh
-		change(&note)
-		return note
+	fresh := inventories.SourceStatus{InForce: "aaaa", Applied: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
+	replacement := func(change func(*inventories.SourceStatus)) inventories.SourceStatus {
+		status := fresh
+		change(&status)
+		return status
 	}
-	held := replacement(func(n *inventories.InventoryNote) {
+	held := replacement(func(n *inventories.SourceStatus) {
 		n.Held, n.Change = "bbbb", inventory.Change{Lost: 5, Listed: 10, Altered: 4, Nodes: 12}
 	})
 	requireFindings(t, map[string]breakage{
@@ -52,13 +52,13 @@ func TestFindingsOfInventories(t *testing.T) {
 		},
 		"it fails": {
 			func(s *Seen) {
-				noted(t, s, replacement(func(n *inventories.InventoryNote) { n.Failure = "timeout" }), "")
+				noted(t, s, replacement(func(n *inventories.SourceStatus) { n.Failure = "timeout" }), "")
 			},
 			[]string{item + "it cannot be read (timeout); what it said last stays in force until it is stale"},
 		},
 		"it fails, and is stale": {
 			func(s *Seen) {
-				noted(t, s, replacement(func(n *inventories.InventoryNote) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
+				noted(t, s, replacement(func(n *inventories.SourceStatus) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
 			},
 			[]string{
 				item + "it cannot be read (connect); what it said last stays in force until it is stale",
@@ -66,7 +66,7 @@ func TestFindingsOfInventories(t *testing.T) {
 			},
 		},
 		"it was never in force": {
-			func(s *Seen) { noted(t, s, inventories.InventoryNote{Failure: "status"}, "") },
+			func(s *Seen) { noted(t, s, inventories.SourceStatus{Failure: "status"}, "") },
 			[]string{
 				item + "it cannot be read (status); what it said last stays in force until it is stale",
 				item + "nothing of it is in force: rules do not know its facts",
@@ -78,8 +78,8 @@ func TestFindingsOfInventories(t *testing.T) {
 		},
 		"it has something wrong": {
 			func(s *Seen) {
-				noted(t, s, replacement(func(n *inventories.InventoryNote) {
-					n.Wrong, n.Problems = 2, []inventory.Problem{{Message: "entries that name no Node: 1, such as nodes[0]: name is missing"}, {Node: "n1", Message: `systemUUID is "b2", and the Node reports "a1"`}}
+				noted(t, s, replacement(func(n *inventories.SourceStatus) {
+					n.ProblemCount, n.Problems = 2, []inventory.Problem{{Message: "entries that name no Node: 1, such as nodes[0]: name is missing"}, {Node: "n1", Message: `systemUUID is "b2", and the Node reports "a1"`}}
 				}), "")
 			},
 			[]string{
@@ -89,8 +89,8 @@ func TestFindingsOfInventories(t *testing.T) {
 		},
 		"it has much wrong": {
 			func(s *Seen) {
-				noted(t, s, replacement(func(n *inventories.InventoryNote) {
-					n.Wrong, n.Problems = 500, slices.Repeat([]inventory.Problem{{Node: "n1", Message: "wrong"}}, 100)
+				noted(t, s, replacement(func(n *inventories.SourceStatus) {
+					n.ProblemCount, n.Problems = 500, slices.Repeat([]inventory.Problem{{Node: "n1", Message: "wrong"}}, 100)
 				}), "")
 			},
 			append(slices.Repeat([]string{"inventory: warning: node/n1: inventory cmdb is wrong: wrong"}, 10), "inventory: warning: : 490 more problems of inventory cmdb"),

@@ -36,7 +36,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	}
 	m := impact.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {
-		m.See(nodestate.State{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Circumstances{Policy: p, Now: seen.Now})
+		m.See(nodestate.State{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Inputs{Policy: p, Now: seen.Now})
 	}
 	m.SeeUses(uses)
 	m.Finish(nil)

@@ -23,7 +23,7 @@ func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
   labels: {rules: [{name: rack, set: {rack: "{inventory.cmdb.rack}"}}]}
 `
 	seen = healthy(t)
-	noted(t, &seen, inventories.InventoryNote{InForce: "aaaa", Applied: now, Confirmed: now, Nodes: 10, Missing: []string{"rack"}}, "")
+	noted(t, &seen, inventories.SourceStatus{InForce: "aaaa", Applied: now, Confirmed: now, Nodes: 10, Missing: []string{"rack"}}, "")
 	seen.setPolicy(asks)
 	in, err := seen.InForce()
 	require.NoError(t, err)

@@ -148,14 +148,14 @@ func (e *examination) unlabelledRecords(ctx context.Context) (names doctor.Sampl
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.Threshold = e.options.GateAfter
 	stuck := map[string]nodestate.State{}
-	in, known := e.circumstancesSeen(ctx)
+	inputs, known := e.circumstancesSeen(ctx)
 	if !known {
-		in.Policy = policy.Default()
+		inputs.Policy = policy.Default()
 	}
 	var recordsErr error
 	var items impact.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
-	asked := impact.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
+	asked := impact.NewAskedFacts(inputs.Policy, inputs.Devices, inputs.Features, e.serverTime())
 	proofs := impact.NewProofs(profiles, string(e.seen.Gate()))
 	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range e.ListReadableStates(ctx, &recordsErr) {
@@ -177,9 +177,9 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		nodes.Selected.See(node)
 		proofs.See(node)
 		asked.See(node)
-		judged := state.Judge(in)
+		judged := state.Judge(inputs)
 		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
-			nodes.SeeClaims(node.Name, claims, judged.Items(), in.Policy)
+			nodes.SeeClaims(node.Name, claims, judged.Items(), inputs.Policy)
 		}
 		if state.Unreadable == nil { // records has a finding of it
 			items.See(node.Name, judged)
@@ -193,7 +193,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
 	for i, waiting := range nodes.Stuck.First {
 		if known {
-			nodes.Stuck.First[i].Reason = view.SummaryOf(stuck[waiting.Name], in).Reason
+			nodes.Stuck.First[i].Reason = view.SummaryOf(stuck[waiting.Name], inputs).Reason
 		}
 	}
 	return nodes, nil
@@ -224,22 +224,22 @@ func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, 
 	if err != nil || len(inForce.Migrations()) == 0 {
 		return nil, nil //nolint:nilerr // that the policy is not known is a finding of its own
 	}
-	in, _ := e.circumstancesSeen(ctx)
+	inputs, _ := e.circumstancesSeen(ctx)
 	for _, m := range inForce.Migrations() {
 		all = append(all, impact.NewMigration(m, inForce))
 	}
-	return all, e.CountMigrations(ctx, in, all...)
+	return all, e.CountMigrations(ctx, inputs, all...)
 }
 
 // circumstancesSeen returns what decisions depend on; it is not known where the policy is not.
-func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstances, known bool) {
+func (e *examination) circumstancesSeen(ctx context.Context) (inputs plan.Inputs, known bool) {
 	inForce, err := e.seen.InForce()
 	if err != nil {
-		return plan.Circumstances{}, false
+		return plan.Inputs{}, false
 	}
-	in = e.Circumstances(ctx, inForce)
-	in.Now = e.serverTime()
-	return in, true
+	inputs = e.PlanInputs(ctx, inForce)
+	inputs.Now = e.serverTime()
+	return inputs, true
 }
 
 // unproved returns the profiles whose checks neither a Node nor a trial has passed.

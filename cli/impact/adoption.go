@@ -29,8 +29,8 @@ type AdoptedLabel struct {
 }
 
 // See adds a Node.
-func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
-	label, adopted := Adopts(s, a.Key, rule, in)
+func (a *Adoption) See(s nodestate.State, rule string, inputs plan.Inputs) {
+	label, adopted := Adopts(s, a.Key, rule, inputs)
 	switch {
 	case adopted:
 		a.Derived++
@@ -44,7 +44,7 @@ func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
 
 // Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if neither the Node nor the record
 // has it, or if it is the rule's already (adopted is true then). If a rule is named, only a label that this rule derives is handed over.
-func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *AdoptedLabel, adopted bool) {
+func Adopts(s nodestate.State, key, rule string, inputs plan.Inputs) (label *AdoptedLabel, adopted bool) {
 	recorded, remembered := nodestate.ItemsOf(s.Record)[key]
 	left := func(value, rule, reason string) (*AdoptedLabel, bool) {
 		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Reason: reason}, false
@@ -55,7 +55,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 		}
 		return left(recorded, "", "the Node is deleted; run this again when it has registered")
 	}
-	value, shown := s.Judge(in).Items()[key]
+	value, shown := s.Judge(inputs).Items()[key]
 	switch {
 	case !shown && !remembered:
 		return nil, false
@@ -66,11 +66,11 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	case !shown:
 		return left(recorded, "", "the Node does not show it")
 	}
-	_, r, last := s.Simulate(in)
+	_, r, last := s.Simulate(inputs)
 	recorded, remembered = nodestate.ItemsOf(r)[key]
 	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
 	taken := cmp.Or(derived, last.Rules.Taken[key])
-	switch keeps, reason := s.Judge(in).Keeps(key); {
+	switch keeps, reason := s.Judge(inputs).Keeps(key); {
 	case taken.Rule == "" && by != "":
 		return left(value, by, "a fact that the rule asks for is not known")
 	case taken.Rule == "":
@@ -86,17 +86,17 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	case !keeps && !remembered:
 		return left(value, taken.Rule, reason)
 	}
-	if wrong := notAdopted(s, key, taken, in); wrong != "" {
+	if wrong := notAdopted(s, key, taken, inputs); wrong != "" {
 		return left(value, taken.Rule, wrong)
 	}
 	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
 }
 
 // notAdopted returns why the label would still count as the operator's after the change; empty: it would not.
-func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Circumstances) string {
-	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+func notAdopted(s nodestate.State, key string, label record.Derived, inputs plan.Inputs) string {
+	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
-	if !policy.RoomFor(change.Labels, node.AnnotationBytes) {
+	if !policy.RoomFor(change.RuleLabels, node.AnnotationBytes) {
 		return "the annotations of the Node have no room for the list of labels that rules set"
 	}
 	updated := s.Node.DeepCopy()
@@ -104,14 +104,14 @@ func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Cir
 	if updated.Annotations == nil {
 		updated.Annotations = map[string]string{}
 	}
-	updated.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: change.Labels}.Annotations(0)[policy.LabelsAnnotation]
-	r, _ := s.Recorded().Rebase(in.Cluster, node.Version)
-	adopted := observe.OfKeeping(updated, in.Policy.Annotations())
-	e, known := record.Merge(r, adopted.Observation(r, in.Policy, in.Guarded)).Entry(key)
+	updated.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: change.RuleLabels}.Annotations(0)[policy.LabelsAnnotation]
+	r, _ := s.Recorded().Rebase(inputs.ClusterUID, node.Version)
+	adopted := observe.OfKeeping(updated, inputs.Policy.Annotations())
+	e, known := record.Merge(r, adopted.Observation(r, inputs.Policy, inputs.GuardInForce)).Entry(key)
 	switch {
 	case !known || e.Removed:
 		return ""
-	case !in.Guarded && !policy.AllowedForKubelet(key):
+	case !inputs.GuardInForce && !policy.AllowedForKubelet(key):
 		return "the guard policies are not in force, so a kubelet could hand over a label that it may not set"
 	default:
 		return "the record does not show yet who set it on this Node object; run this again"
@@ -125,7 +125,7 @@ func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Pla
 		listed = map[string]record.Derived{}
 	}
 	listed[key] = record.Derived{Value: label.Value, Rule: label.Rule, Adopted: true}
-	return plan.Plan{Labels: listed, WriteLabelList: true}
+	return plan.Plan{RuleLabels: listed, WriteLabelsAnnotation: true}
 }
 
 // AdoptedLabels are labels that differ in nothing but their Node.

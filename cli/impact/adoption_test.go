@@ -80,9 +80,9 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 			if c.key == "" {
 				c.key = "tier"
 			}
-			in := statetest.Under(statetest.Load(t, c.policy))
-			in.Guarded = !c.unguarded
-			label, adopted := Adopts(c.state, c.key, c.rule, in)
+			inputs := statetest.Under(statetest.Load(t, c.policy))
+			inputs.GuardInForce = !c.unguarded
+			label, adopted := Adopts(c.state, c.key, c.rule, inputs)
 			assert.Equal(t, c.want, label)
 			assert.Equal(t, c.adopted, adopted)
 		})

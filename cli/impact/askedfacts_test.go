@@ -67,11 +67,11 @@ inventory:
 - {name: late, file: /var/run/nodekeep/b, attributes: [row]}
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
-	for source, note := range map[string]inventories.InventoryNote{
+	for source, status := range map[string]inventories.SourceStatus{
 		"cmdb": {InForce: "aa", Nodes: 10, Missing: []string{"rakc", "unused"}},
 		"late": {Missing: []string{"row"}},
 	} {
-		content, err := json.Marshal(note)
+		content, err := json.Marshal(status)
 		require.NoError(t, err)
 		notes.Data[source] = string(content)
 	}

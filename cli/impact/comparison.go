@@ -20,7 +20,7 @@ const mostChanges = 10_000
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
-	current, planned plan.Circumstances
+	current, planned plan.Inputs
 	inForce          string // which rules for labels capture has put in force; empty: none yet
 
 	impact  Impact
@@ -34,7 +34,7 @@ type Comparison struct {
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce is the hash of the rules for labels that capture has put in force. The rules
 // of the other policy use devices and features.
-func NewComparison(current plan.Circumstances, planned policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
+func NewComparison(current plan.Inputs, planned policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{current: current, planned: current, inForce: inForce}
 	c.planned.Policy, c.planned.Devices, c.planned.Features = planned.WithPredecessor(current.Policy), devices, features
 	c.asked = NewAskedFacts(planned, devices, features, current.Now)
@@ -65,9 +65,9 @@ func (c *Comparison) See(s nodestate.State) error {
 	c.seeViolations(s)
 	_, recordNow, actionNow := s.Simulate(c.current)
 	_, recordPlanned, actionPlanned := s.Simulate(c.planned)
-	c.countNew(PutOn, actionNow.WithCause(plan.Derivation).Taints(false), actionPlanned.WithCause(plan.Derivation).Taints(false), s.Name)
-	c.countNew(TakenOff, actionNow.WithCause(plan.Derivation).Taints(true), actionPlanned.WithCause(plan.Derivation).Taints(true), s.Name)
-	c.countNew(Blocked, actionNow.Foreign, actionPlanned.Foreign, s.Name)
+	c.countNew(PutOn, actionNow.WithCause(plan.CauseDerivedTaint).Taints(false), actionPlanned.WithCause(plan.CauseDerivedTaint).Taints(false), s.Name)
+	c.countNew(TakenOff, actionNow.WithCause(plan.CauseDerivedTaint).Taints(true), actionPlanned.WithCause(plan.CauseDerivedTaint).Taints(true), s.Name)
+	c.countNew(Blocked, actionNow.TaintConflicts, actionPlanned.TaintConflicts, s.Name)
 	return c.seeRegistration(s, recordNow, recordPlanned, c.seeKept(s))
 }
 
@@ -80,7 +80,7 @@ func (c *Comparison) Impact() Impact {
 	impact.Broken, impact.MoreBroken = c.broken.sorted(compareBroken), c.broken.omitted
 	impact.LabelRules = c.rules.impact(c.planned.Policy, c.inForce)
 	impact.Missing = c.asked.Missing()
-	impact.SweepsAtMost = min(impact.Due.Planned, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
+	impact.SweepsAtMost = min(impact.Due.Planned, gc.MaxPerSweep(gc.DefaultSweepFraction, c.records))
 	return impact
 }
 

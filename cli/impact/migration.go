@@ -78,11 +78,11 @@ func notesOn(migration policy.Migration) (notes []string) {
 }
 
 // See counts a Node or a record.
-func (m *Migration) See(s nodestate.State, in plan.Circumstances) {
+func (m *Migration) See(s nodestate.State, inputs plan.Inputs) {
 	state, items := policy.MigrationNone, nodestate.ItemsOf(s.Record)
 	if s.Node != nil {
-		metadata := s.Judge(in).Metadata
-		state, items = m.migration.StateOn(in.Policy, metadata), metadata.Items
+		metadata := s.Judge(inputs).Metadata
+		state, items = m.migration.StateOn(inputs.Policy, metadata), metadata.Items
 	} else if s.Record != nil {
 		state = m.migration.StateAway(*s.Record)
 	}

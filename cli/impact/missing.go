@@ -19,13 +19,13 @@ func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingF
 			continue
 		}
 		source, attribute := ask.InventoryFact()
-		note, readable := inventories.InventoryNoteOf(notes, source)
-		if !readable || note.InForce == "" || !slices.Contains(note.Missing, attribute) {
+		status, readable := inventories.SourceStatusOf(notes, source)
+		if !readable || status.InForce == "" || !slices.Contains(status.Missing, attribute) {
 			continue
 		}
 		all = append(all, MissingFact{
 			Rules: ask.Rules, Fact: ask.Fact,
-			Description: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", asking(ask.Rules), ask.Fact, source, note.Nodes),
+			Description: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", asking(ask.Rules), ask.Fact, source, status.Nodes),
 			Next:        "Correct the name of the attribute in the rule and in attributes of the source, or have the inventory list it.",
 		})
 	}

@@ -58,19 +58,19 @@ func ruleKinds() []RuleChangeKind {
 type Altered struct{ Total, Changed, Renamed int }
 
 // See counts a Node that is there, by the decisions of capture.
-func (a *Altered) See(s nodestate.State, in plan.Circumstances) {
+func (a *Altered) See(s nodestate.State, inputs plan.Inputs) {
 	if s.Node == nil {
 		return
 	}
-	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
 	if node.Fault != nil {
 		return
 	}
 	a.Total++
-	if plan.RulesAlter(s.Recorded(), node, in) {
+	if plan.RulesRemoveOrReplaceLabels(s.Recorded(), node, inputs) {
 		a.Changed++
 	}
-	if plan.MigrationsRemove(s.Recorded(), node, in) {
+	if plan.MigrationsRemoveLabel(s.Recorded(), node, inputs) {
 		a.Renamed++
 	}
 }
@@ -88,7 +88,7 @@ type ruleChangeKey struct {
 }
 
 // see counts one Node, by the decisions of capture.
-func (c *ruleComparison) see(s nodestate.State, planned plan.Circumstances) {
+func (c *ruleComparison) see(s nodestate.State, planned plan.Inputs) {
 	node := observe.OfKeeping(s.Node, planned.Policy.Annotations())
 	if node.Fault != nil {
 		return
@@ -101,7 +101,7 @@ func (c *ruleComparison) see(s nodestate.State, planned plan.Circumstances) {
 		return
 	}
 	_, _, next := s.Simulate(planned)
-	for _, edit := range next.ByRules() {
+	for _, edit := range next.RuleEdits() {
 		kind, planned := RuleAdds, &edit.Value
 		switch {
 		case edit.Removed:

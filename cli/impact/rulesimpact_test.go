@@ -50,7 +50,7 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := statetest.Under(statetest.Load(t, c.now))
-			now.Guarded = true
+			now.GuardInForce = true
 			now.Policy = now.Policy.Holding(true) // that the rules of now are held, and which devices they look at, says nothing of others
 			now.Devices = func(string) observe.Devices { return observe.DevicesOf(nil) }
 			if c.inForce == "" {

@@ -15,12 +15,12 @@ import (
 
 // Drift returns the labels of an existing Node that differ from its record, or from what rules derive. It returns compared as false if the record
 // cannot be used.
-func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compared bool) {
+func (s State) Drift(inputs plan.Inputs) (labels []report.DriftedLabel, compared bool) {
 	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
 		return nil, false
 	}
-	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	_, settled, next := s.Simulate(in)
+	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+	_, settled, next := s.Simulate(inputs)
 	prev, updated := ItemsOf(s.Record), ItemsOf(settled)
 	found := map[string]report.DriftedLabel{}
 	differs := func(key string, kind report.DriftKind, from string, want *string) {
@@ -28,7 +28,7 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, Actual: ValueIn(node.Items, key), Want: want}
 		}
 	}
-	for key, label := range next.Labels { // what rules derive
+	for key, label := range next.RuleLabels { // what rules derive
 		if value := ValueIn(node.Items, key); !label.ShownBy(node.Items, key) {
 			kind, want := report.Differs, &label.Value
 			if label.Absent {
@@ -46,15 +46,15 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 	}
 	for _, edit := range next.Edits {
 		switch by := "record"; edit.Cause {
-		case plan.Rule, plan.EndedRule, plan.Migration:
+		case plan.CauseRule, plan.CauseEndedRule, plan.CauseMigration:
 			if edit.Removed {
-				differs(edit.Item, report.Stale, "rule:"+next.LabelsBefore[edit.Item].Rule, nil)
+				differs(edit.Item, report.Stale, "rule:"+next.RuleLabelsBefore[edit.Item].Rule, nil)
 			} else {
 				differs(edit.Item, report.Differs, by, &edit.Value)
 			}
-		case plan.Record:
+		case plan.CauseRecord:
 			differs(edit.Item, report.NotRestored, by, &edit.Value)
-		case plan.Correction:
+		case plan.CauseCorrection:
 			if edit.Removed {
 				differs(edit.Item, report.Stale, by, nil)
 			} else {
@@ -69,12 +69,12 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 		}
 	}
 	if settled != nil {
-		for key := range in.Policy.Restorable(node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld {
+		for key := range inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld {
 			value := updated[key]
 			switch shown := ValueIn(node.Items, key); {
 			case shown == nil:
 				differs(key, report.Withheld, "record", &value)
-			case *shown != value && next.Labels[key].Rule == "": // else the rule's value hides the recorded one
+			case *shown != value && next.RuleLabels[key].Rule == "": // else the rule's value hides the recorded one
 				differs(key, report.Differs, "record", &value)
 			}
 		}

@@ -23,18 +23,18 @@ type Follow struct {
 }
 
 // MayFollow reports whether a Node begins with a record of another name, if there is one of its machine.
-func (s State) MayFollow(in plan.Circumstances) bool {
-	return in.Policy.Follows() && s.Record == nil && s.Unreadable == nil
+func (s State) MayFollow(inputs plan.Inputs) bool {
+	return inputs.Policy.Follows() && s.Record == nil && s.Unreadable == nil
 }
 
 // Following returns the state with the record that the Node begins with on a machine; rest are the records of all other Nodes.
-func (s State) Following(machine record.Machine, rest []record.Record, in plan.Circumstances) State {
-	rest = in.Policy.Keeping(in.Now).WithEarlier(rest)
+func (s State) Following(machine record.Machine, rest []record.Record, inputs plan.Inputs) State {
+	rest = inputs.Policy.Keeping(inputs.Now).WithEarlier(rest)
 	old, found, candidates := record.Predecessor(s.Name, machine, rest)
 	tainted, names := record.Tainted(s.Name, machine, rest)
 	switch {
 	case found:
-		r := observe.Follow(old, s.Name, machine, in.Now)
+		r := observe.Follow(old, s.Name, machine, inputs.Now)
 		s.followed, s.Follows = &r, &Follow{Node: old.Node, Reason: "this machine was that Node before, and no other record is of this machine"}
 		if r.Quarantined != nil {
 			s.Follows.Waits = SortedItems(r.Quarantined.Items())

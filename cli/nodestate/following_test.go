@@ -14,7 +14,7 @@ import (
 )
 
 func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
-	in := statetest.Under(statetest.Load(t, "machine: {follow: true}"))
+	inputs := statetest.Under(statetest.Load(t, "machine: {follow: true}"))
 	machine := record.Machine{SystemUUID: "4c4c4544-0051-3010-8052-b4c04f4a3132"}
 	fn := func(node string, items set, change ...func(*record.Record)) record.Record {
 		r := statetest.Recorded(items, change...)
@@ -64,13 +64,13 @@ func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := nodestate.State{Name: "new"}
-			require.True(t, s.MayFollow(in))
-			assert.Equal(t, c.want, *s.Following(c.machine, c.rest, in).Follows)
+			require.True(t, s.MayFollow(inputs))
+			assert.Equal(t, c.want, *s.Following(c.machine, c.rest, inputs).Follows)
 		})
 	}
 	found := plural[0]
-	assert.False(t, nodestate.State{Name: "new", Record: &found}.MayFollow(in), "its own record counts")
-	assert.False(t, nodestate.State{Name: "new", Unreadable: assert.AnError}.MayFollow(in))
+	assert.False(t, nodestate.State{Name: "new", Record: &found}.MayFollow(inputs), "its own record counts")
+	assert.False(t, nodestate.State{Name: "new", Unreadable: assert.AnError}.MayFollow(inputs))
 	assert.False(t, nodestate.State{Name: "new"}.MayFollow(statetest.Under(policy.Default())))
 	assert.Equal(t, nodestate.Follow{Reason: "not known: forbidden", Unknown: true}, *nodestate.State{}.FollowingUnknown("forbidden").Follows)
 }

@@ -20,13 +20,13 @@ type Judgement struct {
 }
 
 // Judge looks at a Node together with its record, which shows whose a label is that nodekeep has restored.
-func (s State) Judge(in plan.Circumstances) Judgement {
+func (s State) Judge(inputs plan.Inputs) Judgement {
 	if s.Node == nil {
-		return Judgement{Metadata: policy.Metadata{Record: s.Recorded()}, policy: in.Policy}
+		return Judgement{Metadata: policy.Metadata{Record: s.Recorded()}, policy: inputs.Policy}
 	}
-	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	stamp, _ := node.Stamp(in.Guarded)
-	return Judgement{node.Metadata(s.Recorded(), in.Policy, in.Guarded), in.Policy, stamp.Given}
+	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+	stamp, _ := node.Stamp(inputs.GuardInForce)
+	return Judgement{node.Metadata(s.Recorded(), inputs.Policy, inputs.GuardInForce), inputs.Policy, stamp.Given}
 }
 
 // Items returns what the Node shows, with their values.

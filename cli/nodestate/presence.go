@@ -15,13 +15,13 @@ const (
 )
 
 // Presence returns whether there is a Node, and a record of it.
-func (s State) Presence(in plan.Circumstances) Presence {
+func (s State) Presence(inputs plan.Inputs) Presence {
 	switch {
 	case s.Unreadable != nil:
 		return Unreadable
 	case s.Record == nil && s.Node == nil:
 		return Forgotten
-	case s.Record == nil && s.NextRecord(in) != nil:
+	case s.Record == nil && s.NextRecord(inputs) != nil:
 		return Unrecorded
 	case s.Node == nil:
 		return Gone

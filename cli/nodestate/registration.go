@@ -20,11 +20,11 @@ func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
 // Registration returns the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
 // that its kubelet has set. It has the gate, because nothing removes the gate before the webhook answers. Of a deleted Node only the name is known.
-func (s State) Registration(in plan.Circumstances) (*admissionv1.AdmissionRequest, error) {
+func (s State) Registration(inputs plan.Inputs) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels()},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{in.Policy.Gate().Taint()}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{inputs.Policy.Gate().Taint()}},
 	}
 	machine := s.Machine()
 	node.Spec.ProviderID = machine.ProviderID

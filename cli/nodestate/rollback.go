@@ -39,13 +39,13 @@ const (
 )
 
 // RollbackTo returns the rollback of a Node that is there and has a record.
-func RollbackTo(s State, number int, in plan.Circumstances) (Rollback, error) {
+func RollbackTo(s State, number int, inputs plan.Inputs) (Rollback, error) {
 	wanted, err := history.RollBack(*s.Record, number)
 	if err != nil {
 		return Rollback{}, err
 	}
 	rollback := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
-	judged := s.Judge(in)
+	judged := s.Judge(inputs)
 	for _, item := range slices.SortedFunc(maps.Keys(wanted), CompareItems) {
 		step := RollbackStep{Kind: KindOf(item), Item: item, From: ValueIn(judged.Items(), item), To: wanted[item]}
 		switch {
@@ -72,9 +72,9 @@ func (r Rollback) Change() plan.Plan {
 	for _, step := range r.Steps {
 		switch step.Action {
 		case Set, Replace:
-			change.Edits = append(change.Edits, plan.Set(plan.Correction, map[string]string{step.Item: *step.To})...)
+			change.Edits = append(change.Edits, plan.SetItems(plan.CauseCorrection, map[string]string{step.Item: *step.To})...)
 		case Remove:
-			change.Edits = append(change.Edits, plan.Remove(plan.Correction, step.Item)...)
+			change.Edits = append(change.Edits, plan.RemoveItems(plan.CauseCorrection, step.Item)...)
 		}
 	}
 	return change

@@ -18,8 +18,8 @@ func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T
 	r := history.Append(prev, next, func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
 	})
-	in := statetest.Under(statetest.Load(t, "labels: {ignore: [ignored]}"))
-	rollback, err := nodestate.RollbackTo(statetest.State(statetest.Live(next.Items()), &r), 0, in)
+	inputs := statetest.Under(statetest.Load(t, "labels: {ignore: [ignored]}"))
+	rollback, err := nodestate.RollbackTo(statetest.State(statetest.Live(next.Items()), &r), 0, inputs)
 	require.NoError(t, err)
 	text, two := "1", "2"
 	assert.Equal(t, []nodestate.RollbackStep{

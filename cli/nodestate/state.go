@@ -34,29 +34,29 @@ const maxWrites = 5
 
 // Simulate returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
 // (nil: none), and the later change of the Node.
-func (s State) Simulate(in plan.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
-	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
+func (s State) Simulate(inputs plan.Inputs) (first capture.Action, r *record.Record, last capture.Action) {
+	node, entry, found := observe.OfKeeping(s.Node, inputs.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
 	if found {
 		entry.Record, r = *s.Record, s.Record
 	} else if s.followed != nil {
 		entry.Record = *s.followed
 	}
 	for i := range maxWrites {
-		last = capture.Decide(entry, found, node, capture.Present, in)
+		last = capture.Decide(entry, found, node, capture.NodePresent, inputs)
 		if i == 0 {
 			first = last
 		}
-		if last.Write == nil {
+		if last.Record == nil {
 			break
 		}
-		r, entry, found = last.Write, store.Entry{Record: *last.Write}, true
+		r, entry, found = last.Record, store.Entry{Record: *last.Record}, true
 	}
 	return first, r, last
 }
 
 // NextRecord returns the record of an existing Node once capture has written it. It is nil if there is nothing to write.
-func (s State) NextRecord(in plan.Circumstances) *record.Record {
-	if _, r, _ := s.Simulate(in); r != s.Record {
+func (s State) NextRecord(inputs plan.Inputs) *record.Record {
+	if _, r, _ := s.Simulate(inputs); r != s.Record {
 		return r
 	}
 	return nil
@@ -93,19 +93,19 @@ func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.f
 
 // Unregistered returns the registration taints that a Node behind the gate has still to get, and gets with the change that lifts the gate. After that
 // nothing adds them any more.
-func (s State) Unregistered(in plan.Circumstances) []corev1.Taint {
+func (s State) Unregistered(inputs plan.Inputs) []corev1.Taint {
 	node := observe.FromNode(s.Node)
-	if node.Registered(in.Guarded) {
+	if node.Registered(inputs.GuardInForce) {
 		return nil
 	}
 	labels := maps.Clone(s.Node.Labels)
 	if s.Record != nil {
-		missing, _ := record.Split(s.Missing(in))
+		missing, _ := record.Split(s.Missing(inputs))
 		for key, value := range missing {
 			labels[key] = value
 		}
 	}
-	return policy.FreeOf(in.Policy.RegistrationTaints(labels), s.Node.Spec.Taints)
+	return policy.FreeOf(inputs.Policy.RegistrationTaints(labels), s.Node.Spec.Taints)
 }
 
 // Undecided reports whether the record waits for an operator's decision between two machines.
@@ -114,13 +114,13 @@ func (s State) Undecided() bool {
 }
 
 // Missing returns what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
-func (s State) Missing(in plan.Circumstances) map[string]string {
+func (s State) Missing(inputs plan.Inputs) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
-		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-		return in.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
+		node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+		return inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
-	_, _, next := s.Simulate(in)
-	return next.WithCause(plan.Record).Values()
+	_, _, next := s.Simulate(inputs)
+	return next.WithCause(plan.CauseRecord).Values()
 }
 
 // AwaitingOperator returns what an operator must accept of the record that the Node followed, or would follow.
@@ -132,9 +132,9 @@ func (s State) AwaitingOperator() map[string]string {
 }
 
 // Violations returns the rules of governance that the labels of a Node which is there break.
-func (s State) Violations(in plan.Circumstances) []governance.Violation {
+func (s State) Violations(inputs plan.Inputs) []governance.Violation {
 	if s.Node == nil {
 		return nil
 	}
-	return plan.Violations(s.Recorded(), observe.OfKeeping(s.Node, in.Policy.Annotations()), in)
+	return plan.Violations(s.Recorded(), observe.OfKeeping(s.Node, inputs.Policy.Annotations()), inputs)
 }

@@ -14,7 +14,7 @@ import (
 func TestAnnotationsAreItemsOfTheirOwn(t *testing.T) {
 	r := record.New("n1", record.Object{UID: "a", Version: 5}, map[string]string{"k": "1", "t:NoSchedule": "", "@a.io/x": "1"})
 	state := nodestate.State{Name: "n1", Record: &r}
-	summary := SummaryOf(state, plan.Circumstances{Policy: policy.Default()})
+	summary := SummaryOf(state, plan.Inputs{Policy: policy.Default()})
 	assert.Equal(t, []int{1, 1, 1}, []int{summary.Labels, summary.Taints, summary.Annotations})
 
 	f := nodestate.ForgettingOf(nodestate.State{Name: "n1", Record: &r}, []string{"@a.io/x"})

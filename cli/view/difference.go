@@ -32,9 +32,9 @@ type DifferentItem struct {
 }
 
 // Diff compares a record with the Node that is there, and with what capture makes of both.
-func Diff(s nodestate.State, in plan.Circumstances) Difference {
-	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	_, settled, next := s.Simulate(in)
+func Diff(s nodestate.State, inputs plan.Inputs) Difference {
+	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+	_, settled, next := s.Simulate(inputs)
 	prev, updated := s.Record.Items(), settled.Items()
 	causes := map[string]string{}
 	for _, edit := range next.Edits {
@@ -42,12 +42,12 @@ func Diff(s nodestate.State, in plan.Circumstances) Difference {
 			causes[edit.Item] = text
 		}
 	}
-	reasons := in.Policy.Restorable(
+	reasons := inputs.Policy.Restorable(
 		node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld
 
 	var waiting map[string]string // for an operator's decision between two machines
 	if s.Record.Quarantined != nil {
-		waiting = s.Missing(in)
+		waiting = s.Missing(inputs)
 	}
 	d := Difference{Node: s.Name, Items: []DifferentItem{}, NotShown: []DifferentItem{}}
 	for _, item := range nodestate.SortedItems(prev, updated, causes, waiting) {
@@ -55,7 +55,7 @@ func Diff(s nodestate.State, in plan.Circumstances) Difference {
 		current, old := nodestate.ValueIn(updated, item), nodestate.ValueIn(waiting, item)
 		switch {
 		case old != nil:
-			different.Record, different.Reason = old, recordProblem(s, in)
+			different.Record, different.Reason = old, recordProblem(s, inputs)
 		case !ptr.Equal(different.Record, current):
 			different.Reason = notRecorded(different.Record, current)
 		case causes[item] != "":
@@ -63,7 +63,7 @@ func Diff(s nodestate.State, in plan.Circumstances) Difference {
 		case ptr.Equal(different.Record, different.Node):
 			continue
 		default:
-			different.Reason = cmp.Or(string(reasons[item]), recordProblem(s, in), "capture has still to decide")
+			different.Reason = cmp.Or(string(reasons[item]), recordProblem(s, inputs), "capture has still to decide")
 			d.NotShown = append(d.NotShown, different)
 			continue
 		}
@@ -79,26 +79,26 @@ func whyEdited(edit plan.Edit, next plan.Plan) string {
 		verb = "remove"
 	}
 	switch edit.Cause {
-	case plan.Record:
+	case plan.CauseRecord:
 		return "to be restored"
-	case plan.Correction:
+	case plan.CauseCorrection:
 		if edit.Removed {
 			return "restored from a stale record, to be removed"
 		}
 		return "restored from a stale record, to be corrected"
-	case plan.Derivation:
+	case plan.CauseDerivedTaint:
 		return "a rule is to " + verb + " it"
-	case plan.Rule:
+	case plan.CauseRule:
 		if edit.Removed {
 			return fmt.Sprintf("rule %s is to remove it", next.RuleOf(edit))
 		}
 		return fmt.Sprintf("rule %s is to set it to %q", next.RuleOf(edit), edit.Value)
-	case plan.EndedRule:
+	case plan.CauseEndedRule:
 		if edit.Removed {
 			return fmt.Sprintf("rule %s has set it, and no rule sets it now: to be removed", next.RuleOf(edit))
 		}
 		return "the label that a client gave it is to be restored"
-	case plan.Migration:
+	case plan.CauseMigration:
 		return "a migration has renamed it: to be removed"
 	default: // what a new Node gets once, and the gate
 		return ""

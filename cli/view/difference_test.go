@@ -59,9 +59,9 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := statetest.Under(statetest.Load(t, c.policy))
-			in.Guarded = true
-			difference := Diff(c.state, in)
+			inputs := statetest.Under(statetest.Load(t, c.policy))
+			inputs.GuardInForce = true
+			difference := Diff(c.state, inputs)
 			reasons := func(items []DifferentItem) map[string]string {
 				var found map[string]string
 				for _, item := range items {

@@ -41,13 +41,13 @@ func text(d Document) string {
 }
 
 func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
-	in := statetest.Under(policy.Default())
+	inputs := statetest.Under(policy.Default())
 	two := statetest.Recorded(set{"a": "2", "t:NoSchedule": "x"}, statetest.GoneSince(time.Hour), statetest.Quarantining(set{"a": "1", "b": ""}))
 	two.Machine, two.Quarantined.Machine = record.Machine{SystemUUID: "new"}, record.Machine{ProviderID: "old", MachineID: "m"}
 	sides := SidesOf(store.Entry{Record: *two})
 	shown, err := RecordOf(statetest.State(nil, two), "ns", statetest.Under(statetest.Load(t, "")))
 	require.NoError(t, err)
-	gated, _ := GatedOf(statetest.State(statetest.Live(nil, gatedFor(time.Hour)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), in, Captures{})
+	gated, _ := GatedOf(statetest.State(statetest.Live(nil, gatedFor(time.Hour)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), inputs, Captures{})
 	for name, c := range map[string]struct {
 		answer Answer
 		want   []string

@@ -81,14 +81,14 @@ type ExplainedItem struct {
 }
 
 // Explain looks at a Node and its record, and at a review of its registration.
-func Explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
-	e, _ := explain(s, request, in)
+func Explain(s nodestate.State, request *admissionv1.AdmissionRequest, inputs plan.Inputs) Explanation {
+	e, _ := explain(s, request, inputs)
 	return e
 }
 
 // ExplainReview explains a given review: what the Node shows is what the Node in the review has.
-func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
-	e, answer := explain(s, request, in)
+func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, inputs plan.Inputs) Explanation {
+	e, answer := explain(s, request, inputs)
 	e.Status = ""
 	for i := range e.Items {
 		e.Items[i].OnNode = nodestate.ValueIn(answer.Brought, e.Items[i].Item)
@@ -96,12 +96,12 @@ func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, in 
 	return e
 }
 
-func explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) (Explanation, webhook.Explanation) {
-	e := Explanation{Node: s.Name, Status: s.Presence(in), Problem: recordProblem(s, in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
-	answer, err := webhook.Explain(request, s.RegistrationRecord(), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
+func explain(s nodestate.State, request *admissionv1.AdmissionRequest, inputs plan.Inputs) (Explanation, webhook.Explanation) {
+	e := Explanation{Node: s.Name, Status: s.Presence(inputs), Problem: recordProblem(s, inputs), Unverified: NotVerified(s.Node, inputs.Policy), Follows: s.Follows}
+	answer, err := webhook.Explain(request, s.RegistrationRecord(), s.Unreadable != nil, inputs.Policy.Suspending(false), inputs.Now)
 	e.Registration = ExplainedReview{
 		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
-		AwaitsOperator: awaits(s, answer), Emergency: in.Policy.Suspended(), Patch: answer.Patch,
+		AwaitsOperator: awaits(s, answer), Emergency: inputs.Policy.Suspended(), Patch: answer.Patch,
 	}
 	switch {
 	case errors.Is(err, webhook.ErrNotOurs):
@@ -109,27 +109,27 @@ func explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.C
 	case err != nil:
 		e.Registration.Outcome, e.Registration.PassReason = "malformed_node", err.Error()
 	}
-	e.Violations = violationsText(s, in)
+	e.Violations = violationsText(s, inputs)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
-		e.Capture, e.Rules = explainCapture(s, in)
-		if in.Policy.Held() {
-			e.RulesHeld = in.Policy.RulesHash()
+		e.Capture, e.Rules = explainCapture(s, inputs)
+		if inputs.Policy.Held() {
+			e.RulesHeld = inputs.Policy.RulesHash()
 		}
 	}
-	e.Items = explainItems(s, answer, in)
+	e.Items = explainItems(s, answer, inputs)
 	return e, answer
 }
 
 // violationsText returns which rules of governance a Node breaks, as sentences.
-func violationsText(s nodestate.State, in plan.Circumstances) (all []string) {
-	for _, violation := range s.Violations(in) {
+func violationsText(s nodestate.State, inputs plan.Inputs) (all []string) {
+	for _, violation := range s.Violations(inputs) {
 		all = append(all, violation.String()+" ("+string(violation.Mode)+")")
 	}
 	return all
 }
 
 // recordProblem reports why nothing may be taken from the record.
-func recordProblem(s nodestate.State, in plan.Circumstances) string {
+func recordProblem(s nodestate.State, inputs plan.Inputs) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
@@ -142,31 +142,31 @@ func recordProblem(s nodestate.State, in plan.Circumstances) string {
 	case s.Node == nil || s.Record == nil:
 		return ""
 	}
-	if _, transition := in.Policy.Transition(s.Machine(), *s.Record, 0, in.Now); transition == policy.Isolates || transition == policy.Begins {
+	if _, transition := inputs.Policy.Transition(s.Machine(), *s.Record, 0, inputs.Now); transition == policy.Isolates || transition == policy.Begins {
 		return "the Node is on another machine than the recorded one"
 	}
 	return ""
 }
 
-func explainCapture(s nodestate.State, in plan.Circumstances) (*ExplainedCapture, []ExplainedRule) {
+func explainCapture(s nodestate.State, inputs plan.Inputs) (*ExplainedCapture, []ExplainedRule) {
 	var steps []classify.Step
-	in.Trace = &steps
-	next, _, last := s.Simulate(in)
-	corrected, rules := next.WithCause(plan.Correction), next.ByRules()
+	inputs.Trace = &steps
+	next, _, last := s.Simulate(inputs)
+	corrected, rules := next.WithCause(plan.CauseCorrection), next.RuleEdits()
 	return &ExplainedCapture{
-		Step: string(next.Step), Restore: next.WithCause(plan.Record).Values(), Correct: corrected.Values(), Remove: corrected.Removed(),
-		AddTaints: nodestate.SortedItems(next.WithCause(plan.Derivation, plan.Registration).Values()), RemoveTaints: next.WithCause(plan.Derivation).Removed(), LiftGate: next.LiftsGate(),
+		Step: string(next.Step), Restore: next.WithCause(plan.CauseRecord).Values(), Correct: corrected.Values(), Remove: corrected.Removed(),
+		AddTaints: nodestate.SortedItems(next.WithCause(plan.CauseDerivedTaint, plan.CauseRegistrationTaint).Values()), RemoveTaints: next.WithCause(plan.CauseDerivedTaint).Removed(), LiftGate: next.LiftsGate(),
 		RuleSets: rules.Values(), RuleRemoves: rules.Removed(),
 	}, explainRules(s, steps, last)
 }
 
-func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circumstances) []ExplainedItem {
-	judged, remembered, waiting := s.Judge(in), nodestate.ItemsOf(s.Record), s.AwaitingOperator()
+func explainItems(s nodestate.State, answer webhook.Explanation, inputs plan.Inputs) []ExplainedItem {
+	judged, remembered, waiting := s.Judge(inputs), nodestate.ItemsOf(s.Record), s.AwaitingOperator()
 	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), setValues(answer.Rules), setValues(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))
 	claims := claimsOn(s)
 	for _, item := range all {
-		registration := registrationText(item, answer, in.Policy)
+		registration := registrationText(item, answer, inputs.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
 			registration = "not restored: waits for nodekeep accept record"
 			if s.Entry.Accepted != "" {

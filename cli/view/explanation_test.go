@@ -20,11 +20,11 @@ import (
 )
 
 // explained explains a Node as nodekeep explain does.
-func explained(t *testing.T, s nodestate.State, in plan.Circumstances) Explanation {
+func explained(t *testing.T, s nodestate.State, inputs plan.Inputs) Explanation {
 	t.Helper()
-	review, err := s.Registration(in)
+	review, err := s.Registration(inputs)
 	require.NoError(t, err)
-	return Explain(s, review, in)
+	return Explain(s, review, inputs)
 }
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
@@ -53,8 +53,8 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gone, in := statetest.State(nil, statetest.Recorded(set{"dedicated": "ci", "rack": "r1", role: "", judged: ""}, statetest.GoneSince(time.Hour))), statetest.Under(statetest.Load(t, c.policy))
-			explanation := explained(t, gone, in)
+			gone, inputs := statetest.State(nil, statetest.Recorded(set{"dedicated": "ci", "rack": "r1", role: "", judged: ""}, statetest.GoneSince(time.Hour))), statetest.Under(statetest.Load(t, c.policy))
+			explanation := explained(t, gone, inputs)
 			got := map[string]string{}
 			for _, item := range explanation.Items {
 				if item.Remembered != nil {
@@ -104,8 +104,8 @@ func factsOf(e Explanation) map[string]string {
 }
 
 func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) {
-	s, in := statetest.State(statetest.Live(set{"rack": "r1"}), statetest.Recorded(set{"rack": "r1", "dedicated": "ci"})), statetest.Under(statetest.Load(t, ""))
-	e := explained(t, s, in)
+	s, inputs := statetest.State(statetest.Live(set{"rack": "r1"}), statetest.Recorded(set{"rack": "r1", "dedicated": "ci"})), statetest.Under(statetest.Load(t, ""))
+	e := explained(t, s, inputs)
 	assert.Contains(t, factsOf(e)["If it registers"], "by system:node:n1: the webhook would restore all that there is to restore. The webhook would remove the gate")
 	assert.NotContains(t, factsOf(e), "Registration")
 
@@ -241,15 +241,15 @@ func TestAnExplanationSaysOfTheGateWhatTheWebhookDoes(t *testing.T) {
 		for gated, says := range c.says {
 			for _, emergency := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, gated %t, emergency %t", name, gated, emergency), func(t *testing.T) {
-					in := statetest.Under(p)
-					request, err := c.state.Registration(in)
+					inputs := statetest.Under(p)
+					request, err := c.state.Registration(inputs)
 					require.NoError(t, err)
 					if !gated {
 						request.Object.Raw = bytes.ReplaceAll(request.Object.Raw, []byte(`{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}`), nil)
 					}
 					require.Equal(t, gated, bytes.Contains(request.Object.Raw, []byte("nodekeep.dev/restoring")))
-					in.Policy = in.Policy.Suspending(emergency)
-					e := ExplainReview(c.state, request, in)
+					inputs.Policy = inputs.Policy.Suspending(emergency)
+					e := ExplainReview(c.state, request, inputs)
 					assert.Equal(t, emergency, e.Registration.Emergency)
 					assert.Contains(t, e.Registration.text(false), says)
 				})
@@ -270,12 +270,12 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 	for name, r := range map[string]*record.Record{"another machine": isolated, "a record that was followed": followed} {
 		for _, side := range []store.Side{"", store.OldMachine, store.NewMachine} {
 			t.Run(name+" "+string(side), func(t *testing.T) {
-				s, in := statetest.State(statetest.Live(nil, gatedFor(time.Hour)), r), statetest.Under(p)
+				s, inputs := statetest.State(statetest.Live(nil, gatedFor(time.Hour)), r), statetest.Under(p)
 				s.Entry.Accepted = side
 				silent := Captures{Silent: time.Hour}
-				gated, ok := GatedOf(s, in, silent)
+				gated, ok := GatedOf(s, inputs, silent)
 				require.True(t, ok)
-				e := explained(t, s, in).ForCaptures(silent)
+				e := explained(t, s, inputs).ForCaptures(silent)
 				text, waits := e.Registration.text(true), ""
 				for _, item := range e.Items {
 					if item.Item == role {
@@ -301,11 +301,11 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 }
 
 func TestAnExplanationInAnEmergencySaysWhichTaintsARegistrationGetsAfterIt(t *testing.T) {
-	in := statetest.Under(statetest.Load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").Suspending(true))
+	inputs := statetest.Under(statetest.Load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").Suspending(true))
 	s := statetest.State(nil, nil)
-	request, err := s.Registration(in)
+	request, err := s.Registration(inputs)
 	require.NoError(t, err)
-	for _, item := range Explain(s, request, in).Items {
+	for _, item := range Explain(s, request, inputs).Items {
 		if item.Item == "new:NoSchedule" {
 			assert.Equal(t, "added once", item.Registration)
 			return

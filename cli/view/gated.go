@@ -53,20 +53,20 @@ type Gated struct {
 const expectedTime = time.Minute
 
 // GatedOf looks at a Node; ok shows whether it is behind the gate.
-func GatedOf(s nodestate.State, in plan.Circumstances, c Captures) (g Gated, ok bool) {
-	if s.Node == nil || !in.Policy.Gate().Present(s.Node.Spec.Taints) {
+func GatedOf(s nodestate.State, inputs plan.Inputs, c Captures) (g Gated, ok bool) {
+	if s.Node == nil || !inputs.Policy.Gate().Present(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
-	g = Gated{Name: s.Name, Created: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, in.Policy)}
+	g = Gated{Name: s.Name, Created: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, inputs.Policy)}
 	if s.Record != nil {
-		g.Missing = s.Missing(in)
+		g.Missing = s.Missing(inputs)
 	}
-	g.Reason, g.Next = whyGated(s, in, c, g)
+	g.Reason, g.Next = whyGated(s, inputs, c, g)
 	return g, true
 }
 
 // whyGated reports why a Node waits, and what is to be done about it.
-func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (reason, next string) {
+func whyGated(s nodestate.State, inputs plan.Inputs, c Captures, g Gated) (reason, next string) {
 	outage := c.outage()
 	switch {
 	case s.Unreadable != nil:
@@ -85,17 +85,17 @@ func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (re
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
-	reason = pendingWork(s, in)
-	switch first, _, last := s.Simulate(in); {
-	case len(last.NoRoom) > 0:
-		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.NoRoom), "label")),
+	reason = pendingWork(s, inputs)
+	switch first, _, last := s.Simulate(inputs); {
+	case len(last.LabelsWithoutRoom) > 0:
+		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.LabelsWithoutRoom), "label")),
 			"remove large annotations from the Node, or nodekeep release " + s.Name + " --from gate"
-	case first.Step == capture.Complete && len(g.Missing) > 0:
+	case first.Step == capture.StepRestore && len(g.Missing) > 0:
 		reason = Counted(len(g.Missing), "item") + " missing"
 	case reason == "":
 		reason = "nothing is left to do"
 	}
-	if in.Now.Sub(s.Node.CreationTimestamp.Time) < expectedTime {
+	if inputs.Now.Sub(s.Node.CreationTimestamp.Time) < expectedTime {
 		return reason, "nothing: capture works on it"
 	}
 	return reason, "look at the log of the leading capture, and at kubectl describe node " + s.Name

@@ -15,7 +15,7 @@ import (
 // ExplainedInventory is what capture notes of a source that rules can use. What the source says of a Node only capture knows.
 type ExplainedInventory struct {
 	Source string `json:"source"`
-	inventories.InventoryNote
+	inventories.SourceStatus
 	Stale   bool   `json:"stale,omitempty"`   // rules do not know its facts
 	Problem string `json:"problem,omitempty"` // what it has wrong of the Node
 }
@@ -27,22 +27,22 @@ func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now ti
 		return nil
 	}
 	for _, source := range p.Inventory() {
-		note, _ := inventories.InventoryNoteOf(notes, source.Name)
-		explained := ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter}
-		explained.Problem, explained.Problems = problemOf(node, note), nil
+		status, _ := inventories.SourceStatusOf(notes, source.Name)
+		explained := ExplainedInventory{Source: source.Name, SourceStatus: status, Stale: now.Sub(status.Confirmed) > source.StaleAfter}
+		explained.Problem, explained.Problems = problemOf(node, status), nil
 		all = append(all, explained)
 	}
 	return all
 }
 
 // problemOf returns what a source has wrong of a Node. A note names the first of many problems only.
-func problemOf(node string, note inventories.InventoryNote) string {
-	for _, problem := range note.Problems {
+func problemOf(node string, status inventories.SourceStatus) string {
+	for _, problem := range status.Problems {
 		if problem.Node == node {
 			return problem.Message
 		}
 	}
-	if left := note.Wrong - len(note.Problems); left > 0 {
+	if left := status.ProblemCount - len(status.Problems); left > 0 {
 		return fmt.Sprintf("not known: %d more problems than capture notes", left)
 	}
 	return ""

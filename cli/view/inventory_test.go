@@ -22,11 +22,11 @@ inventory:
 - {name: never, file: /var/run/nodekeep/c, attributes: [rack]}
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
-	for source, note := range map[string]inventories.InventoryNote{
+	for source, status := range map[string]inventories.SourceStatus{
 		"cmdb": {InForce: "aa", Applied: now.Add(-72 * time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10, Held: "bb"},
 		"late": {InForce: "cc", Applied: now.Add(-72 * time.Hour), Confirmed: now.Add(-2 * time.Hour), Nodes: 3, Failure: "timeout"},
 	} {
-		content, err := json.Marshal(note)
+		content, err := json.Marshal(status)
 		require.NoError(t, err)
 		notes.Data[source] = string(content)
 	}
@@ -46,8 +46,8 @@ func TestAnExplanationShowsWhatAnInventoryHasWrongOfTheNode(t *testing.T) {
 inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]
 `)
 	explained := func(node string, wrong int) string {
-		content, err := json.Marshal(inventories.InventoryNote{
-			InForce: "aa", Applied: now, Confirmed: now, Nodes: 3, Wrong: wrong, Problems: []inventory.Problem{{Node: "n0", Message: "attribute rack must be a string"}, {Node: "n1", Message: `systemUUID is "b2"`}},
+		content, err := json.Marshal(inventories.SourceStatus{
+			InForce: "aa", Applied: now, Confirmed: now, Nodes: 3, ProblemCount: wrong, Problems: []inventory.Problem{{Node: "n0", Message: "attribute rack must be a string"}, {Node: "n1", Message: `systemUUID is "b2"`}},
 		})
 		require.NoError(t, err)
 		e := Explanation{Inventories: InventoriesOf(node, &corev1.ConfigMap{Data: map[string]string{"cmdb": string(content)}}, p, now)}

@@ -79,16 +79,16 @@ func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.T
 // CloseFor returns the change that has the controller check an open Node as a new one.
 func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) plan.Plan {
 	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().BeginAnew(now), p.Verify().Label
-	edits := append(progressEdits(progress), plan.SetTaints(plan.Derivation, false, profile.Taint)...)
+	edits := append(progressEdits(progress), plan.TaintEdits(plan.CauseDerivedTaint, false, profile.Taint)...)
 	if _, labelled := node.Labels[label]; labelled {
-		edits = append(edits, plan.Remove(plan.Correction, label)...)
+		edits = append(edits, plan.RemoveItems(plan.CauseCorrection, label)...)
 	}
 	return plan.Plan{Edits: edits, ByClient: true}
 }
 
 // progressEdits returns the edits that note the progress of verification on the Node.
 func progressEdits(progress verify.Progress) plan.Edits {
-	return plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})
+	return plan.SetItems(plan.CauseRecord, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})
 }
 
 // withoutKey returns labels without one.

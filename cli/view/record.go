@@ -35,10 +35,10 @@ type Record struct {
 
 // RecordOf returns the record that was read; there must be one. Of the policy, only the gate, the rules for labels and the section
 // governance are used.
-func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Record, err error) {
-	r = Record{Node: s.Name, Status: s.Presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, record: *s.Record, start: s.Record.DeletedAt}
+func RecordOf(s nodestate.State, namespace string, inputs plan.Inputs) (r Record, err error) {
+	r = Record{Node: s.Name, Status: s.Presence(inputs), ConfigMap: store.Name(s.Name), Namespace: namespace, record: *s.Record, start: s.Record.DeletedAt}
 	if s.Node != nil {
-		r.start, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().Present(s.Node.Spec.Taints), violationsText(s, in)
+		r.start, r.gated, r.Violations = s.Node.CreationTimestamp.Time, inputs.Policy.Gate().Present(s.Node.Spec.Taints), violationsText(s, inputs)
 	}
 	if r.Record, err = record.Encode(r.record); err == nil && r.record.Quarantined != nil {
 		r.Quarantined, err = record.Encode(*r.record.Quarantined)

@@ -71,7 +71,7 @@ func explainRules(s nodestate.State, steps []classify.Step, next capture.Action)
 // noRoom reports whether a label that a rule sets is not set, because the annotations are full.
 func noRoom(step classify.Step, next capture.Action) bool {
 	_, wanted := next.Rules.Labels[step.Key]
-	_, listed := next.Labels[step.Key]
+	_, listed := next.RuleLabels[step.Key]
 	return wanted && !listed
 }
 

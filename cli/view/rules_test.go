@@ -29,11 +29,11 @@ func small(n *corev1.Node) {
 }
 
 func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
-	in := statetest.Under(statetest.Load(t, tiers))
-	in.Guarded = true
+	inputs := statetest.Under(statetest.Load(t, tiers))
+	inputs.GuardInForce = true
 	s := statetest.State(statetest.Live(set{"mine": "1"}, small), statetest.Recorded(set{"mine": "1"}))
 	got := map[string]string{}
-	e := explained(t, s, in)
+	e := explained(t, s, inputs)
 	for _, rule := range e.Rules {
 		got[rule.Rule+" "+rule.Key] = rule.Reason
 	}
@@ -47,38 +47,38 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 }
 
 func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
-	in := statetest.Under(statetest.Load(t, `labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "yes"}}, {name: resize, when: {features: {Resize: "*"}}, set: {resize: "yes"}}]}`))
+	inputs := statetest.Under(statetest.Load(t, `labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "yes"}}, {name: resize, when: {features: {Resize: "*"}}, set: {resize: "yes"}}]}`))
 	reason := func() string {
-		rules := explained(t, statetest.State(statetest.Live(nil, small), statetest.Recorded(nil)), in).Rules
+		rules := explained(t, statetest.State(statetest.Live(nil, small), statetest.Recorded(nil)), inputs).Rules
 		require.Len(t, rules, 2)
 		assert.Contains(t, rules[1].Reason, "feature Resize is not known: status.declaredFeatures of the Node is empty")
 		return rules[0].Reason
 	}
 	assert.Contains(t, reason(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid, or the objects cannot be read (wanted: *)")
-	in.Features = func(string) observe.Features { return observe.FeaturesOf(nil) }
+	inputs.Features = func(string) observe.Features { return observe.FeaturesOf(nil) }
 	assert.Contains(t, reason(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid")
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"features": map[string]any{"flags": map[string]any{"cpu.cpuid": map[string]any{}}}}}}
-	in.Features = func(string) observe.Features {
-		return observe.FeaturesOf([]*observe.NodeFeature{observe.NodeFeatureOf(object, in.Policy.LabelRules().NodeFeatures())})
+	inputs.Features = func(string) observe.Features {
+		return observe.FeaturesOf([]*observe.NodeFeature{observe.NodeFeatureOf(object, inputs.Policy.LabelRules().NodeFeatures())})
 	}
 	assert.Contains(t, reason(), "feature cpu.cpuid.AVX is not known until 2026-05-04T03:06:01Z")
 }
 
 func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {
-	in := statetest.Under(statetest.Load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
+	inputs := statetest.Under(statetest.Load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
 	full := func(n *corev1.Node) { n.Annotations = map[string]string{"big": string(make([]byte, 256<<10))} }
 	s := statetest.State(statetest.Live(nil, full), statetest.Recorded(nil))
-	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", explained(t, s, in).Rules[0].Reason)
+	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", explained(t, s, inputs).Rules[0].Reason)
 }
 
 func TestDiffNamesTheRuleOfALabel(t *testing.T) {
-	in := statetest.Under(statetest.Load(t, tiers))
-	in.Guarded = true
+	inputs := statetest.Under(statetest.Load(t, tiers))
+	inputs.GuardInForce = true
 	listed := func(n *corev1.Node) {
 		n.Annotations = map[string]string{policy.LabelsAnnotation: `{"old":{"value":"1","rule":"former"}}`}
 	}
 	got := map[string]string{}
-	for _, item := range Diff(statetest.State(statetest.Live(set{"old": "1"}, small, listed), statetest.Recorded(nil)), in).Items {
+	for _, item := range Diff(statetest.State(statetest.Live(set{"old": "1"}, small, listed), statetest.Recorded(nil)), inputs).Items {
 		got[item.Item] = item.Reason
 	}
 	assert.Equal(t, `rule rest is to set it to "standard"`, got["tier"])
@@ -100,10 +100,10 @@ func TestAnExplanationNamesTheComponentThatClaimsAnItem(t *testing.T) {
 	claimed := func(n *corev1.Node) {
 		n.Annotations = map[string]string{"cluster.x-k8s.io/taints-from-machine": "a:NoSchedule", "talos.dev/owned-labels": `["role"]`}
 	}
-	in := statetest.Under(statetest.Load(t, ""))
+	inputs := statetest.Under(statetest.Load(t, ""))
 	s := statetest.State(statetest.Live(set{"a:NoSchedule": "1", "role": "db", "free": "1"}, claimed), nil)
 	got := map[string][]string{}
-	for _, item := range explained(t, s, in).Items {
+	for _, item := range explained(t, s, inputs).Items {
 		if item.OnNode == nil { // what only a registration has
 			continue
 		}

@@ -37,8 +37,8 @@ type Summary struct {
 
 // SummaryOf summarizes one Node. The summary has no pointers into the nodestate.State's objects. Such a pointer would keep the whole page of the Node in
 // memory.
-func SummaryOf(s nodestate.State, in plan.Circumstances) Summary {
-	summary := Summary{Name: s.Name, Status: s.Presence(in), Current: true}
+func SummaryOf(s nodestate.State, inputs plan.Inputs) Summary {
+	summary := Summary{Name: s.Name, Status: s.Presence(inputs), Current: true}
 	if s.Record != nil {
 		items := s.Record.Items()
 		labels, taints := record.Split(items)
@@ -61,10 +61,10 @@ func SummaryOf(s nodestate.State, in plan.Circumstances) Summary {
 	}
 	if s.Node != nil {
 		summary.UID, summary.StatusStart = s.Node.UID, s.Node.CreationTimestamp.UTC()
-		summary.Gated = in.Policy.Gate().Present(s.Node.Spec.Taints)
-		summary.Unverified = len(in.Policy.Verify().ClosingTaints(s.Node.Spec.Taints)) > 0
+		summary.Gated = inputs.Policy.Gate().Present(s.Node.Spec.Taints)
+		summary.Unverified = len(inputs.Policy.Verify().ClosingTaints(s.Node.Spec.Taints)) > 0
 	}
-	if summary.Reason = pendingWork(s, in); summary.Reason != "" {
+	if summary.Reason = pendingWork(s, inputs); summary.Reason != "" {
 		summary.Current = false
 	}
 	return summary
@@ -78,7 +78,7 @@ func (s Summary) Equal(o Summary) bool {
 }
 
 // pendingWork shows in a few words what is left to do about a Node. It is empty if nothing is.
-func pendingWork(s nodestate.State, in plan.Circumstances) string {
+func pendingWork(s nodestate.State, inputs plan.Inputs) string {
 	switch {
 	case s.Unreadable != nil:
 		return "record cannot be read"
@@ -89,24 +89,24 @@ func pendingWork(s nodestate.State, in plan.Circumstances) string {
 	case s.Node == nil:
 		return ""
 	}
-	switch next, _, _ := s.Simulate(in); next.Step {
+	switch next, _, _ := s.Simulate(inputs); next.Step {
 	case capture.NoStep:
 		return ""
-	case capture.Create:
+	case capture.StepCreateRecord:
 		return "not recorded yet"
-	case capture.Complete:
-		return fmt.Sprintf("%d to restore", len(next.WithCause(plan.Record, plan.Correction, plan.Registration)))
-	case capture.Lift:
+	case capture.StepRestore:
+		return fmt.Sprintf("%d to restore", len(next.WithCause(plan.CauseRecord, plan.CauseCorrection, plan.CauseRegistrationTaint)))
+	case capture.StepLiftGate:
 		return "gate to be lifted"
-	case capture.ApplyRules:
+	case capture.StepApplyRules:
 		return "taints to follow the rules"
-	case capture.HandOver:
+	case capture.StepRestoreOwners:
 		return "owners to restore"
-	case capture.Isolate, capture.Begin:
+	case capture.StepQuarantine, capture.StepNewMachine:
 		return "another machine"
-	case capture.Return:
+	case capture.StepReturnMachine:
 		return "record to return"
-	case capture.Release:
+	case capture.StepEndQuarantine:
 		return "quarantine to end"
 	default:
 		return "change not recorded yet"

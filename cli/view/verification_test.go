@@ -204,7 +204,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
 	run, err := RunOf(node, nil, p, noon)
 	require.NoError(t, err)
-	assert.Equal(t, "example.com/new:NoExecute", run.Change.WithCause(plan.Derivation).Taints(false)[0].ToString())
+	assert.Equal(t, "example.com/new:NoExecute", run.Change.WithCause(plan.CauseDerivedTaint).Taints(false)[0].ToString())
 	assert.Contains(t, run.Summary, "evicts the Pods")
 	run, err = RunOf(nodeToVerify(nil), nil, p, noon)
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), single(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Summary, "Attempts begin anew, and worker Pod check-1 is replaced.")
-	assert.Empty(t, run.Change.WithCause(plan.Derivation))
+	assert.Empty(t, run.Change.WithCause(plan.CauseDerivedTaint))
 
 }
 
@@ -347,7 +347,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Summary, "takes workloads meanwhile, and gets no taint")
-	assert.Empty(t, run.Change.WithCause(plan.Derivation))
+	assert.Empty(t, run.Change.WithCause(plan.CauseDerivedTaint))
 }
 
 func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {

@@ -22,27 +22,27 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	defer flush()
 	cluster := store.NewCluster(p.client, p.logger)
 	controller, err := capture.New(capture.Options{
-		Client:    p.client,
-		Records:   p.records,
-		Policy:    p.policy.Policy,
-		Object:    p.policy,
-		Events:    events,
-		Guard:     guard.New(p.client, p.logger),
-		Cluster:   cluster.UID,
-		Metrics:   capture.NewMetrics(p.registry),
-		Logger:    p.logger,
-		Namespace: o.namespace,
-		Workers:   o.workers,
-		Resync:    o.resync,
+		Client:       p.client,
+		Records:      p.records,
+		Policy:       p.policy.Policy,
+		PolicySource: p.policy,
+		Events:       events,
+		Guard:        guard.New(p.client, p.logger),
+		ClusterUID:   cluster.UID,
+		Metrics:      capture.NewMetrics(p.registry),
+		Logger:       p.logger,
+		Namespace:    o.namespace,
+		Workers:      o.workers,
+		Resync:       o.resync,
 
-		LabelPatches:   o.patches,
-		InventoryFiles: o.inventoryDir,
-		Objects:        p.objects,
+		LabelPatchesPerSecond: o.patches,
+		InventoryFiles:        o.inventoryDir,
+		Dynamic:               p.objects,
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.records.OnChange(controller.Enqueue, controller.RecordLost); err != nil {
+	if err := p.records.OnChange(controller.Enqueue, controller.NoteRecordRemoved); err != nil {
 		return err
 	}
 
@@ -52,7 +52,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		fraction = gc.DefaultSweepFraction
 	}
 	sweeper := gc.New(gc.Options{
-		Records: p.records, Nodes: controller, Policy: p.policy.Policy, Stopgap: p.policy.Stopgap, Now: time.Now, Logger: p.logger,
+		Records: p.records, Controller: controller, Policy: p.policy.Policy, PolicyIsFallback: p.policy.Stopgap, Now: time.Now, Logger: p.logger,
 		Metrics: gc.NewMetrics(p.registry), Interval: o.sweepEvery, Fraction: fraction,
 		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: dryRun},
 	})
@@ -69,7 +69,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 			if held == nil {
 				return nil, known
 			}
-			return &v1alpha1.HeldRules{Rules: held.Rules, Nodes: int64(held.Nodes)}, known
+			return &v1alpha1.HeldRules{Rules: held.Hash, Nodes: int64(held.Nodes)}, known
 		},
 	}
 

@@ -166,7 +166,7 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once; fewer while the API server is overloaded")
 	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "outside of a Pod: the folder that stands for "+inventory.Mounts)
-	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatches, "limit for updates that only set labels of rules, in Nodes per second")
+	flags.IntVar(&o.patches, "label-patches-per-second", pace.DefaultLabelPatchesPerSecond, "limit for updates that only set labels of rules, in Nodes per second")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
 	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to remove records that the policy's retention no longer keeps; 0 for never")
 	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "share of all records that one sweep may remove, but at least one record; 0: remove none, and only log and count")

@@ -37,13 +37,13 @@ func listRacks(t *testing.T, rack string, nodes ...string) {
 }
 
 // racksNote returns what capture notes of the inventory.
-func racksNote(t *testing.T) (note inventories.InventoryNote) {
+func racksNote(t *testing.T) (status inventories.SourceStatus) {
 	t.Helper()
 	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 	if err == nil {
-		note, _ = inventories.InventoryNoteOf(found, "racks")
+		status, _ = inventories.SourceStatusOf(found, "racks")
 	}
-	return note
+	return status
 }
 
 func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testing.T) {

@@ -73,7 +73,7 @@ func eventually(t *testing.T, name string, next func(record.Record) bool) {
 	t.Helper()
 	var last record.Record
 	harness.Eventually(t, func() bool {
-		entry, err := records(t).GetLive(t.Context(), name)
+		entry, err := records(t).GetFromAPI(t.Context(), name)
 		last = entry.Record
 		return err == nil && next(entry.Record)
 	}, settles, 20*time.Millisecond, "record of %s: %v", name, &last)

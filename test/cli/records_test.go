@@ -35,7 +35,7 @@ func records(t *testing.T) *store.ConfigMaps {
 func changeRecord(t *testing.T, node string, change func(*record.Record)) {
 	t.Helper()
 	harness.Eventually(t, func() bool { // capture may write it, too
-		entry, err := records(t).GetLive(t.Context(), node)
+		entry, err := records(t).GetFromAPI(t.Context(), node)
 		require.NoError(t, err)
 		change(&entry.Record)
 		if _, err = records(t).Put(t.Context(), entry.Record, entry.Version); errors.Is(err, store.ErrConflict) {
@@ -62,7 +62,7 @@ func loseEverything(t *testing.T) {
 // recordOf returns the record of a Node as it is now; nil where there is none.
 func recordOf(t *testing.T, node string) *record.Record {
 	t.Helper()
-	entry, err := records(t).GetLive(t.Context(), node)
+	entry, err := records(t).GetFromAPI(t.Context(), node)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}

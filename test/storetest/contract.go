@@ -234,7 +234,7 @@ func keepsHistory(s subject) {
 	}
 	changed := s.put(history.Append(first, s.record("gpu"), cause), entry.Version)
 	s.holds(changed)
-	live, err := s.GetLive(s.t.Context(), s.node)
+	live, err := s.GetFromAPI(s.t.Context(), s.node)
 	require.NoError(s.t, err)
 	const want = `[{"number": 1, "time": "2026-05-01T12:00:00Z", "actor": "kubectl-label", "labels": {"dedicated": {"from": "ci", "to": "gpu"}}}]`
 	assert.JSONEq(s.t, want, s.field(live.Record, "history"))

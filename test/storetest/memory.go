@@ -29,7 +29,7 @@ type stored struct {
 
 // Get returns the record of a Node, without its history. The error is [store.ErrNotFound] or [store.ErrUnreadable].
 func (m *Memory) Get(node string) (store.Entry, error) {
-	entry, err := m.GetLive(context.Background(), node)
+	entry, err := m.GetFromAPI(context.Background(), node)
 	entry.Record = withoutHistory(entry.Record)
 	return entry, err
 }
@@ -47,8 +47,8 @@ func withoutHistory(r record.Record) record.Record {
 	return r
 }
 
-// GetLive returns the record of a Node, whole. The error is that of Get.
-func (m *Memory) GetLive(_ context.Context, node string) (store.Entry, error) {
+// GetFromAPI returns the record of a Node, whole. The error is that of Get.
+func (m *Memory) GetFromAPI(_ context.Context, node string) (store.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	cm, found := m.data[store.Name(node)]
@@ -86,9 +86,9 @@ func (m *Memory) Delete(_ context.Context, node, version string) error {
 	return nil
 }
 
-// OfMachine returns every readable record: [record.Predecessor] chooses.
-func (m *Memory) OfMachine(record.Machine) (records []record.Record, err error) {
-	for _, node := range m.Nodes() {
+// ListByMachine returns every readable record: [record.Predecessor] chooses.
+func (m *Memory) ListByMachine(record.Machine) (records []record.Record, err error) {
+	for _, node := range m.NodeNames() {
 		if entry, err := m.Get(node); err == nil {
 			records = append(records, entry.Record)
 		}
@@ -96,8 +96,8 @@ func (m *Memory) OfMachine(record.Machine) (records []record.Record, err error) 
 	return records, nil
 }
 
-// Nodes lists the names of all Nodes that there is a readable record of.
-func (m *Memory) Nodes() (nodes []string) {
+// NodeNames lists the names of all Nodes that there is a readable record of.
+func (m *Memory) NodeNames() (nodes []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, cm := range m.data {

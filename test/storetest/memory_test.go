@@ -16,12 +16,12 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 
 func TestMemoryNamesItsNodes(t *testing.T) {
 	var records storetest.Memory
-	assert.Empty(t, records.Nodes())
+	assert.Empty(t, records.NodeNames())
 	for _, node := range []string{"worker-1", "worker-2", "worker-3"} {
 		_, err := records.Put(t.Context(), record.Record{Node: node}, "")
 		require.NoError(t, err)
 	}
 	records.Remove("worker-3")
 	records.Tamper("worker-4", []byte("{"))
-	assert.ElementsMatch(t, []string{"worker-1", "worker-2"}, records.Nodes())
+	assert.ElementsMatch(t, []string{"worker-1", "worker-2"}, records.NodeNames())
 }

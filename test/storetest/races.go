@@ -12,7 +12,7 @@ import (
 func oneReplaces(s subject) {
 	for range 5 {
 		version := ""
-		if entry, err := s.GetLive(s.t.Context(), s.node); err == nil {
+		if entry, err := s.GetFromAPI(s.t.Context(), s.node); err == nil {
 			version = entry.Version
 		}
 		oneWins(s, version)

@@ -20,7 +20,7 @@ const patience = 3 * time.Minute
 // Store is what the contract is about, and two hooks to play another client that has access to the records.
 type Store interface {
 	Get(node string) (store.Entry, error)
-	GetLive(ctx context.Context, node string) (store.Entry, error)
+	GetFromAPI(ctx context.Context, node string) (store.Entry, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	Delete(ctx context.Context, node, version string) error
 	// Tamper puts any bytes in the place of a Node's record, whether there is one or not.
@@ -79,7 +79,7 @@ func (s subject) isGone() {
 		return errors.Is(err, store.ErrNotFound) && got.Version == ""
 	}
 	require.True(s.t, missing(), "what a store did itself it must see at once")
-	_, err := s.GetLive(s.t.Context(), s.node)
+	_, err := s.GetFromAPI(s.t.Context(), s.node)
 	require.ErrorIs(s.t, err, store.ErrNotFound)
 	require.Never(s.t, func() bool { return !missing() }, 100*time.Millisecond, 5*time.Millisecond, "nothing brings it back")
 }
@@ -97,7 +97,7 @@ func (s subject) holds(want store.Entry) {
 
 func (s subject) holdsLive(want store.Entry) {
 	s.t.Helper()
-	got, err := s.GetLive(s.t.Context(), s.node)
+	got, err := s.GetFromAPI(s.t.Context(), s.node)
 	require.NoError(s.t, err)
 	s.equal(want, got)
 }
@@ -107,7 +107,7 @@ func (s subject) read() []store.Entry {
 	s.t.Helper()
 	fromMemory, err := s.Get(s.node)
 	require.NoError(s.t, err)
-	live, err := s.GetLive(s.t.Context(), s.node)
+	live, err := s.GetFromAPI(s.t.Context(), s.node)
 	require.NoError(s.t, err)
 	return []store.Entry{fromMemory, live}
 }
@@ -137,7 +137,7 @@ func (s subject) equal(want, got store.Entry) {
 // lacks asserts that there is no record: live at once, from memory as soon as it knows.
 func (s subject) lacks() {
 	s.t.Helper()
-	got, err := s.GetLive(s.t.Context(), s.node)
+	got, err := s.GetFromAPI(s.t.Context(), s.node)
 	require.ErrorIs(s.t, err, store.ErrNotFound)
 	assert.Zero(s.t, got)
 	require.EventuallyWithT(s.t, func(c *assert.CollectT) {
@@ -152,7 +152,7 @@ func (s subject) unusable() {
 	s.t.Helper()
 	s.becomes(store.ErrUnreadable)
 	fromMemory, _ := s.Get(s.node)
-	live, err := s.GetLive(s.t.Context(), s.node)
+	live, err := s.GetFromAPI(s.t.Context(), s.node)
 	require.ErrorIs(s.t, err, store.ErrUnreadable)
 	for _, got := range []store.Entry{fromMemory, live} {
 		assert.Zero(s.t, got.Record, "nothing may be taken from it")

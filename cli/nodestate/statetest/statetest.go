@@ -26,7 +26,7 @@ type Set = map[string]string
 func Now() time.Time { return time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC) }
 
 // Under returns what decisions depend on under a policy.
-func Under(p policy.Policy) plan.Circumstances { return plan.Circumstances{Policy: p, Now: Now()} }
+func Under(p policy.Policy) plan.Inputs { return plan.Inputs{Policy: p, Now: Now()} }
 
 // Live returns a Node of object "1" with labels and taints ("key:effect").
 func Live(items Set, change ...func(*corev1.Node)) *corev1.Node {

@@ -313,16 +313,16 @@ spec:
 	})
 	t.Run("more wait until an operator accepts them", func(t *testing.T) {
 		s.say(listing(ahead...))
-		note := inventories.InventoryNote{}
+		status := inventories.SourceStatus{}
 		harness.Eventually(t, func() bool {
 			state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 			require.NoError(t, err)
-			note, _ = inventories.InventoryNoteOf(state, "cmdb")
-			return note.Held != ""
+			status, _ = inventories.SourceStatusOf(state, "cmdb")
+			return status.Held != ""
 		}, harness.Settles, 20*time.Millisecond)
 		unchanged(t)
-		assert.Equal(t, count, note.Change.Lost)
-		accept := harness.MustJSON(t, map[string]any{"data": map[string]string{inventories.AcceptedKey("cmdb"): note.Held}})
+		assert.Equal(t, count, status.Change.Lost)
+		accept := harness.MustJSON(t, map[string]any{"data": map[string]string{inventories.AcceptedKey("cmdb"): status.Held}})
 		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), inventories.InventoryName, types.MergePatchType, accept, metav1.PatchOptions{})
 		require.NoError(t, err)
 		for _, name := range names {

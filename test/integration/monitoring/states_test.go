@@ -252,16 +252,16 @@ func (n night) inventoried(t *testing.T) (move func(rack string)) {
 func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
 	n.inventoried(t)("r8")
 	n.await(t, "capture", `nodekeep_capture_held_nodes{kind="inventory"}`, isPositive)
-	var note inventories.InventoryNote
+	var status inventories.SourceStatus
 	require.Eventually(t, func() bool {
 		found, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
-		note, _ = inventories.InventoryNoteOf(found, "racks")
-		return note.Held != ""
+		status, _ = inventories.SourceStatusOf(found, "racks")
+		return status.Held != ""
 	}, settles, 100*time.Millisecond)
-	try(facts{"HASH": note.Held})
+	try(facts{"HASH": status.Held})
 	for _, name := range harness.Names("racked", 3) {
 		n.hasLabels(t, name, map[string]string{"example.com/rack": "r8"}) // it was accepted
 	}

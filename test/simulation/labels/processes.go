@@ -106,30 +106,30 @@ func (s *state) object() *corev1.Node {
 func (m *model) works(w *world, i int) (done bool) {
 	c, last := w.captures[i], w.newest()
 	entry, found := store.Entry{Record: last.Record}, len(w.records) > 1
-	in := plan.Circumstances{Policy: m.phases[0], Guarded: true, Now: now}
+	inputs := plan.Inputs{Policy: m.phases[0], GuardInForce: true, Now: now}
 	if c.ended {
-		in.Policy = m.phases[1]
+		inputs.Policy = m.phases[1]
 	}
 	pos := c.taken - 1
 	s := w.log[pos]
 	var next capture.Action
 	if !c.blind {
-		event := capture.Present
+		presence := capture.NodePresent
 		if s.deleted {
-			event = capture.Deleted
+			presence = capture.NodeDeleted
 		}
-		next = capture.Decide(entry, found, w.observe(pos), event, in)
+		next = capture.Decide(entry, found, w.observe(pos), presence, inputs)
 	}
-	if (c.blind || s.deleted) && next.Write == nil {
-		next = capture.DecideAbsent(entry, found, in)
+	if (c.blind || s.deleted) && next.Record == nil {
+		next = capture.DecideAbsent(entry, found, inputs)
 	}
 	seen := w.seen
 	if !c.blind {
 		w.seen |= 1 << pos
 	}
 	switch {
-	case next.Write != nil:
-		if err := w.write(*next.Write); err != nil {
+	case next.Record != nil:
+		if err := w.write(*next.Record); err != nil {
 			w.wrong = err.Error()
 		}
 		return true
@@ -255,5 +255,5 @@ func (r records) Get(string) (store.Entry, error) {
 	return store.Entry{Record: r.Record}, nil
 }
 
-func (records) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
-func (records) Progress() time.Time                               { return time.Now() }
+func (records) ListByMachine(record.Machine) ([]record.Record, error) { return nil, nil }
+func (records) Progress() time.Time                                   { return time.Now() }
