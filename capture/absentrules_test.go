@@ -128,7 +128,7 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 			got := c.check(t)
 			assert.Equal(t, c.drifted, got.Drifted())
 			assert.Equal(t, got.HasRuleEdits(), got.RemovesOrReplacesLabels(c.node.Labels), "new rules are held for it")
-			assert.Equal(t, !c.held && got.RemovesOrReplacesLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesRemoveOrReplaceLabels(c.recorded(), observe.FromNode(c.node), c.circumstances(t)),
+			assert.Equal(t, !c.held && got.RemovesOrReplacesLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesRemoveOrReplaceLabels(c.recorded(), observe.FromNode(c.node), c.planInputs(t)),
 				"whether it is held or not")
 		})
 	}

@@ -37,7 +37,7 @@ import (
 type RecordStore interface {
 	Get(node string) (store.Entry, error)
 	GetFromAPI(ctx context.Context, node string) (store.Entry, error)
-	// ListByMachine is the records that [record.Predecessor] chooses from, from memory.
+	// ListByMachine returns the records that [record.Predecessor] chooses from, from memory.
 	ListByMachine(m record.Machine) ([]record.Record, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	// NodeNames lists the names of all Nodes that there is a record of, from memory.
@@ -61,7 +61,7 @@ func (noPolicySource) UID() types.UID   { return "" }
 func (noPolicySource) Accepted() []byte { return nil }
 func (noPolicySource) Err() error       { return nil }
 
-// Options are what a Controller works with. All fields are required but Object, Cluster, Resync, Now and Objects.
+// Options are what a Controller works with. All fields are required but PolicySource, ClusterUID, Resync, Now and Dynamic.
 type Options struct {
 	Client       kubernetes.Interface
 	Records      RecordStore
@@ -76,11 +76,11 @@ type Options struct {
 	Workers      int           // how many Nodes are worked on at once
 	Resync       time.Duration // how often every Node is looked at again; 0: never
 	Now          func() time.Time
-	// LabelPatches is how many Nodes a second are changed at most only for the labels that rules set; 0: 50.
+	// LabelPatchesPerSecond is how many Nodes are changed a second at most only for the labels that rules set; 0: 50.
 	LabelPatchesPerSecond int
 	// InventoryFiles is the folder of the files that the policy names below [inventory.Mounts].
 	InventoryFiles string
-	// Objects reads NodeFeature objects; nil: none are read.
+	// Dynamic reads NodeFeature objects; nil: none are read.
 	Dynamic dynamic.Interface
 }
 

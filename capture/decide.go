@@ -13,10 +13,10 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Presence is how a Node was observed.
+// Presence is how a Node was observed: whether it exists.
 type Presence int
 
-// The events.
+// The states of presence.
 const (
 	NodePresent Presence = iota // the Node exists, in this state
 	NodeDeleted                 // the Node object is deleted, and this was its last state
@@ -120,7 +120,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence
 	return action
 }
 
-// emergencyLift returns what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
+// emergencyLift returns the action that removes the gate because an emergency is declared. Otherwise, or if there is no gate, lifts is false.
 func emergencyLift(pol policy.Policy, node *observe.Node, presence Presence) (lift Action, lifts bool) {
 	if !pol.Suspended() || presence != NodePresent || node.Deleting() || !pol.Gate().Present(node.Taints) {
 		return Action{}, false
@@ -216,7 +216,7 @@ type predecessor struct {
 	candidates []string
 }
 
-// predecessorOf finds what the machine of a Node had under another name. It is pure: look is what was observed of a Node.
+// predecessorOf finds what the machine of a Node had under another name. It is pure: observed returns what was observed of a Node.
 func predecessorOf(node *observe.Node, records []record.Record, observed func(name string) (deleted []*observe.Node, live *observe.Node), clusterUID string, now time.Time) predecessor {
 	old, unique, candidates := record.Predecessor(node.Name, node.Machine, records)
 	if prev := old; unique {

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// featureResource returns the kind of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+// featureResource returns that of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
 func featureResource() factResource[classify.Features, observe.Features] {
 	return factResource[classify.Features, observe.Features]{
 		description: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",

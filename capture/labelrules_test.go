@@ -85,7 +85,7 @@ type ruling struct {
 	drifted []string
 }
 
-func (c ruling) circumstances(t *testing.T) plan.Inputs {
+func (c ruling) planInputs(t *testing.T) plan.Inputs {
 	t.Helper()
 	return plan.Inputs{Policy: loadPolicy(t, c.policy).Holding(c.held), GuardInForce: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
 }
@@ -100,7 +100,7 @@ func (c ruling) recorded() record.Record {
 // check returns the change, whose labels are as they should be.
 func (c ruling) check(t *testing.T) (got plan.Plan) {
 	t.Helper()
-	n, r, inputs := observe.FromNode(c.node), c.recorded(), c.circumstances(t)
+	n, r, inputs := observe.FromNode(c.node), c.recorded(), c.planInputs(t)
 	got = plan.ForLive(r, r, n, n.Observation(r, inputs.Policy, inputs.GuardInForce), inputs)
 	assert.Equal(t, c.label, got.RuleEdits().Values(), "set")
 	assert.Equal(t, c.unlabel, got.RuleEdits().Removed(), "removed")

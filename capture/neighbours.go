@@ -49,7 +49,7 @@ func (c *Controller) newBrake() *brake.Brake {
 	return brake.New(brake.Options{Notes: c.notes, Live: c.LiveNodes, Warn: c.policyWarningEvent, Now: c.Now, Logger: c.Logger})
 }
 
-// countAlteredNodes counts on how many Nodes rules would change labels. Snapshots in replaced count instead of those that are in force.
+// countAlteredNodes counts on how many Nodes rules would change labels. Snapshots in replacements count instead of those that are in force.
 func (c *Controller) countAlteredNodes(p policy.Policy, replacements map[string]inventory.Snapshot) (changed, renamed, total int) {
 	return fleet.CountAltered(c.everyLiveNode(), plan.Inputs{
 		Policy: p, GuardInForce: c.Guard.InForce(), Devices: c.devices.factsByNode(p), Features: c.features.factsByNode(p), Inventory: c.inventories.FactsFunc(p, replacements), Now: c.Now(),

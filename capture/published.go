@@ -32,7 +32,7 @@ type publication interface {
 	Node() string // empty: rules do not use it
 }
 
-// factResource is a kind of objects in which agents publish facts (F) of Nodes.
+// factResource is a resource of the API in whose objects agents publish facts (F) of Nodes.
 type factResource[U usage[U], F comparable] struct {
 	description string // as errors name it
 	optional    bool   // the API server may not serve it (an add-on that is not installed), which is no error

@@ -177,7 +177,7 @@ func (w *nodeWork) step(ctx context.Context) (result, error) {
 // decide returns the next action by what is known now, and when to decide again.
 func (w *nodeWork) decide() Action {
 	p, now := w.Policy(), w.Now()
-	features := w.features.factsOf(w.node.Name, p) // read before a.holds: rules that were judged without features are held again as soon as features are known
+	features := w.features.factsOf(w.node.Name, p) // read before rulesHeld: rules that were judged without features are held again as soon as features are known
 	inputs := plan.Inputs{
 		Policy: p.Holding(w.rulesHeld(p)), GuardInForce: w.Guard.InForce(), ClusterUID: w.ClusterUID(), Now: now,
 		Devices: w.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: w.inventories.FactsFunc(p, nil),

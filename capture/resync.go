@@ -64,7 +64,7 @@ func (c *Controller) resyncInputsOf(name string) resyncInputs {
 func (c *Controller) resync(round uint32) {
 	for _, name := range c.observations.names() {
 		unchanged := false
-		_ = contain.Call(func() error { // a panic counts as not settled; the reconcile that follows reports it
+		_ = contain.Call(func() error { // a panic counts as changed; the reconcile that follows reports it
 			unchanged = !dueForFullResync(name, round) && c.observations.unchangedSinceIdle(name, c.resyncInputsOf(name))
 			return nil
 		})

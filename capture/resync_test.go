@@ -66,26 +66,26 @@ func settles(t *testing.T, w *cluster) *replica {
 	return r
 }
 
-// Each field of plan.Circumstances is an input of the decision. One that is added must be here: a resync compares it, or a change of it leads to the Node.
+// Each field of plan.Inputs is an input of the decision. One that is added must be here: a resync compares it, or a change of it leads to the Node.
 func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 	inputs := map[string]func(w *cluster, r *replica){
-		"Policy":  func(w *cluster, r *replica) { w.policy = loadPolicy(t, ""); r.EnqueueAll() },
-		"Refused": func(_ *cluster, r *replica) { r.refusals.NoteRefused("a", "team", now); r.EnqueueAll() },
-		"Guarded": func(_ *cluster, r *replica) { r.Guard = guard.Known(false) },
-		"Cluster": func(_ *cluster, r *replica) { r.ClusterUID = func() string { return "other" } },
+		"Policy":       func(w *cluster, r *replica) { w.policy = loadPolicy(t, ""); r.EnqueueAll() },
+		"Refused":      func(_ *cluster, r *replica) { r.refusals.NoteRefused("a", "team", now); r.EnqueueAll() },
+		"GuardInForce": func(_ *cluster, r *replica) { r.Guard = guard.Known(false) },
+		"ClusterUID":   func(_ *cluster, r *replica) { r.ClusterUID = func() string { return "other" } },
 		"Devices": func(_ *cluster, r *replica) {
 			r.devices.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.Drivers{"gpu.nvidia.com": {"productName"}})})
 		},
 		"Features": func(_ *cluster, r *replica) {
 			r.features.set("n1", []any{observe.NodeFeatureOf(avxOf("n1"), classify.Features{"cpu.cpuid.AVX512F"})})
 		},
-		"Inventory":   func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
-		"Overdue":     nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
-		"Now":         nil, // the same
-		"Predecessor": nil, // as for Ambiguous
-		"Ambiguous":   nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
-		"Trace":       nil, // what explain asks for decides nothing
-		"CreateFacts": nil, // of a Node in its CREATE
+		"Inventory":        func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
+		"ViolationOverdue": nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
+		"Now":              nil, // the same
+		"Predecessor":      nil, // as for MachineAmbiguous
+		"MachineAmbiguous": nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
+		"Trace":            nil, // what explain asks for decides nothing
+		"CreateFacts":      nil, // of a Node in its CREATE
 	}
 	reconciles := func(t *testing.T, change func(w *cluster, r *replica)) {
 		w := newCluster(t, everyInput)
@@ -99,7 +99,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.releases("others") }) })
 	for field := range reflect.TypeFor[plan.Inputs]().Fields() {
 		change, known := inputs[field.Name]
-		require.True(t, known, "inputs of capture/resync.go: does a resync see that plan.Circumstances.%s has changed?", field.Name)
+		require.True(t, known, "inputs of capture/resync.go: does a resync see that plan.Inputs.%s has changed?", field.Name)
 		if change == nil {
 			continue
 		}

@@ -32,7 +32,7 @@ func ForCreate(node *observe.Node, r record.Record, inputs Inputs, occasion poli
 	return p
 }
 
-// RuleLabelsInCreate returns the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
+// RuleLabelsInCreate returns the labels that rules set in this request, and the items that they remove. Those in DeferredRuleLabels wait for capture.
 func (p Plan) RuleLabelsInCreate() map[string]record.Derived {
 	labels := p.RuleLabels
 	for key := range p.DeferredRuleLabels() {

@@ -13,7 +13,7 @@ import (
 // Cause is why an item of a Node is edited.
 type Cause int
 
-// The causes. Those before Derivation edit labels, taints, annotations or the cordon, whose values a record or a rule for labels decides.
+// The causes. Those before CauseDerivedTaint edit labels, taints, annotations or the cordon, whose values a record or a rule for labels decides.
 const (
 	CauseRecord            Cause = iota // the record has it, and the Node lacks it
 	CauseCorrection                     // it was restored from a record that was stale
@@ -32,7 +32,7 @@ type DesiredItem struct {
 	Removed bool
 }
 
-// SatisfiedBy reports whether a Node with these items is as the setting wants it.
+// SatisfiedBy reports whether a Node with these items is as the desired item says.
 func (d DesiredItem) SatisfiedBy(items map[string]string) bool {
 	value, shown := items[d.Item]
 	if d.Removed {
@@ -45,7 +45,7 @@ func (d DesiredItem) SatisfiedBy(items map[string]string) bool {
 type Edit struct {
 	DesiredItem
 	Cause Cause
-	// Later says that no kubelet may carry the item in its CREATE. Capture sets it, and the gate stays until then.
+	// Deferred says that no kubelet may carry the item in its CREATE. Capture sets it, and the gate stays until then.
 	Deferred bool
 }
 

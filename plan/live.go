@@ -19,7 +19,7 @@ type Inputs struct {
 	Policy       policy.Policy
 	GuardInForce bool   // the guard policies are in force
 	ClusterUID   string // UID of the namespace kube-system; empty where it is not known
-	// Ambiguous says that several records could be of this Node's machine. The Node then gets a record at once, even an empty one. Otherwise it would
+	// MachineAmbiguous says that several records could be of this Node's machine. The Node then gets a record at once, even an empty one. Otherwise it would
 	// take over one of them later, when the other Nodes of that identity are deleted.
 	MachineAmbiguous bool
 	// Predecessor is what the Node's machine had under its former name, for a Node whose own name has the record of another machine; nil: nothing.
@@ -32,7 +32,7 @@ type Inputs struct {
 	Inventory func(*observe.Node) map[string]map[string]string
 	// CreateFacts are the facts of a Node in its CREATE; nil: those that the Node itself has.
 	CreateFacts *classify.Facts
-	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
+	// ViolationOverdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
 	ViolationOverdue bool
 	Refused          map[string]bool // keys that the API server has refused on this very object, and that wait
 	Now              time.Time
@@ -91,7 +91,7 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 	return p
 }
 
-// deriveTaints adds the taints that follow from the labels of the Node after the change, which are among final. Derived taints that no longer follow are removed.
+// deriveTaints adds the taints that follow from the labels of the Node after the change, which are among itemsAfter. Derived taints that no longer follow are removed.
 func (p *Plan) deriveTaints(node *observe.Node, itemsAfter map[string]string, derived []corev1.Taint, inputs Inputs) {
 	taints, _ := p.TaintsAfter(node)
 	add, remove, conflicts := compareTaints(taints, derived, inputs.Policy.TaintsWith(noncompliant(node, itemsAfter, p.Rules, derived, inputs), itemsAfter))

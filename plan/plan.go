@@ -25,15 +25,15 @@ type Plan struct {
 	RuleLabelsBefore map[string]record.Derived // labels of rules as the annotation lists them before the change
 	RuleLabels       map[string]record.Derived // and after it; with those that wait for capture
 	DerivedTaints    []corev1.Taint            // the derived taints of the Node after the change
-	// WriteLabelList says that the annotation of labels has to be written.
+	// WriteLabelsAnnotation says that the annotation of labels has to be written.
 	WriteLabelsAnnotation bool
-	// WriteTaintList says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
+	// TaintsAnnotationStale says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
 	// would lose it, since nodekeep would take it for its own.
 	TaintsAnnotationStale bool
 
-	// Owners are the field managers to give back, by item: those of items that nodekeep has restored and manages since.
+	// RestoredOwners are the field managers to give back, by item: those of items that nodekeep has restored and manages since.
 	RestoredOwners map[string]record.Owners
-	// ManagedFields is metadata.managedFields of the Node with these managers. It is nil although there are Owners while the Node has to be read first.
+	// ManagedFields is metadata.managedFields of the Node with these managers. It is nil although there are RestoredOwners while the Node has to be read first.
 	ManagedFields []metav1.ManagedFieldsEntry
 
 	// ByClient says that the change follows a client's decision: an operator's command, or a declared emergency. No annotation of nodekeep lists it.
@@ -44,13 +44,13 @@ type Plan struct {
 
 	// Withheld are the items of the record that the Node lacks and does not get now.
 	Withheld map[string]policy.Reason
-	// NoRoom are labels that rules want and the annotation has no room to list. They wait, and with them the gate.
+	// LabelsWithoutRoom are labels that rules want and the annotation has no room to list. They wait, and with them the gate.
 	LabelsWithoutRoom []string
-	// Foreign are taints that rules want and cannot have. The Node has a taint of the same key and effect that is not nodekeep's.
+	// TaintConflicts are taints that rules want and cannot have. The Node has a taint of the same key and effect that is not nodekeep's.
 	TaintConflicts []corev1.Taint
 	// Rules is what the rules for labels say.
 	Rules classify.Result
-	// Requeue is after what time to plan again although nothing is observed; 0: never.
+	// RequeueAfter is after what time to plan again although nothing is observed; 0: never.
 	RequeueAfter time.Duration
 }
 
@@ -103,7 +103,7 @@ func (p Plan) RuleOf(edit Edit) string {
 	return p.RuleLabelsBefore[edit.Item].Rule
 }
 
-// OnlyFirstItem returns the part of a plan that is about the first of its keys only.
+// OnlyFirstItem returns the part of a plan that is about the first of its edited items only.
 func (p Plan) OnlyFirstItem() Plan {
 	if items := p.EditedItems(); len(items) > 0 {
 		p, _ = p.WithoutItems(func(desired DesiredItem) bool { return desired.Item != items[0] })
@@ -211,22 +211,22 @@ func (p Plan) isReplacedTaint(edit Edit) bool {
 		slices.ContainsFunc(p.Edits, func(e Edit) bool { return e.Cause == CauseDerivedTaint && !e.Removed && e.Item == edit.Item })
 }
 
-// desiredTaintsAnnotation is the setting for the annotation that lists the derived taints.
+// desiredTaintsAnnotation returns the annotation that lists the derived taints.
 func (p Plan) desiredTaintsAnnotation() DesiredItem {
 	return DesiredItem{Item: policy.TaintsAnnotation, Value: policy.Shown(p.DerivedTaints)}
 }
 
-// desiredLabelsAnnotation is the setting for the annotation that lists the labels of rules.
+// desiredLabelsAnnotation returns the annotation that lists the labels of rules.
 func (p Plan) desiredLabelsAnnotation() DesiredItem {
 	return DesiredItem{Item: policy.LabelsAnnotation, Value: policy.AnnotationContent{Labels: p.RuleLabels}.Annotations(0)[policy.LabelsAnnotation]}
 }
 
-// desiredOwners is the setting for the field managers.
+// desiredOwners returns the item that stands for the field managers.
 func (p Plan) desiredOwners() DesiredItem {
 	return DesiredItem{Item: ManagedFieldsItem, Value: strings.Join(slices.Sorted(maps.Keys(p.RestoredOwners)), ", ")}
 }
 
-// WithoutItems returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
+// WithoutItems returns the plan less the desired items that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
 func (p Plan) WithoutItems(drop func(DesiredItem) bool) (rest Plan, dropped bool) {
 	if len(p.RestoredOwners) > 0 && drop(p.desiredOwners()) { // no gate stays for them
 		p.RestoredOwners, p.ManagedFields = nil, nil

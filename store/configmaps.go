@@ -40,7 +40,7 @@ type Entry struct {
 	Unlisted bool
 }
 
-// ConfigMaps is the place where records live in a cluster. Get answers from memory once Run has synced; GetLive, Put
+// ConfigMaps is the place where records live in a cluster. Get answers from memory once Run has synced; GetFromAPI, Put
 // and Delete call the API server.
 type ConfigMaps struct {
 	cache     *recordCache

@@ -18,7 +18,7 @@ import (
 // Records is where the handler reads records; Get must answer from memory.
 type Records interface {
 	Get(node string) (store.Entry, error)
-	// ListByMachine is the records that [record.Predecessor] chooses from; it must answer from memory, too.
+	// ListByMachine returns the records that [record.Predecessor] chooses from; it must answer from memory, too.
 	ListByMachine(m record.Machine) ([]record.Record, error)
 	// Progress is when the records were last known to be current; the zero time while they are not watched.
 	Progress() time.Time

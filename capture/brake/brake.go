@@ -52,7 +52,7 @@ func (b *Brake) ReserveCorrection(ctx context.Context, node string, created time
 	}
 	b.checkMu.Lock()
 	defer b.checkMu.Unlock()
-	now := b.Now() // taken after the lock: with an older time, correctedBy would drop newer minutes
+	now := b.Now() // taken after the lock: with an older time, parseCounts would drop newer minutes
 	if now.Before(b.heldUntil) {
 		b.setHeld(node, b.heldUntil)
 		return false, nil

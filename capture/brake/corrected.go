@@ -7,8 +7,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Corrections are counted over an hour. Those of Nodes that registered within FreshFor do not count: a webhook with a stale cache may have restored many
-// at once from older records.
+// Corrections are counted over an hour. Those of Nodes that registered within NewNodePeriod do not count: a webhook with a stale cache may have restored
+// many at once from older records.
 const (
 	Window              = time.Hour
 	NewNodePeriod       = 10 * time.Minute

@@ -48,7 +48,7 @@ func NewLabelCounts(now func() time.Time) *LabelCounts {
 	}
 }
 
-// SetKeys counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
+// SetKeys has Nodes counted by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
 // that stays continue. Values that the policy lists come before those that Nodes happen to have.
 func (c *LabelCounts) SetKeys(keys []governance.Key) (recount bool) {
 	c.mu.Lock()

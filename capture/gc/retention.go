@@ -36,7 +36,7 @@ func Due(r record.Record, retention time.Duration, now time.Time) bool {
 // candidate is a record that may be collected.
 type candidate struct {
 	node      string
-	deletedAt time.Time // since when its Node is
+	deletedAt time.Time // when its Node was deleted
 }
 
 // oldest returns the candidates whose Nodes were deleted first, at most that many.

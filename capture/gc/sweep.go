@@ -37,7 +37,7 @@ type RecordCache interface {
 	NodeNames() []string
 }
 
-// Controller knows which Nodes live, and who works on them; the controller of package capture.
+// Controller is the controller of package capture: it knows which Nodes live, and who works on them.
 type Controller interface {
 	// Leading reports whether this process leads: only that one sweeps.
 	Leading() bool
@@ -75,7 +75,7 @@ func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
 	})
 }
 
-// Sweep collects the records that are due, starting with the Nodes that were deleted longest ago. Before each record, it calls pace, which
+// Sweep collects the records that are due, starting with the Nodes that were deleted longest ago. Before each record, it calls throttle, which
 // waits. The first error ends the sweep: the answers of an API server in trouble prove nothing about Nodes.
 func (s *Sweeper) Sweep(ctx context.Context, throttle func(context.Context) error) {
 	if !s.Controller.Leading() {

@@ -14,18 +14,18 @@ import (
 )
 
 // InventoryName is the ConfigMap that shows which snapshot of each source of the inventory is in force. The key is the name of the source; its value
-// is an [SourceStatus].
+// is a [SourceStatus].
 const InventoryName = "nodekeep-inventory"
 
 // AcceptedKey returns the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep accept rules
 // HASH.
 func AcceptedKey(source string) string { return source + ".accepted" }
 
-// statusInterval is how often capture compares the note of a source with what it knows, even without a known change. It bounds how much older
-// the facts look in the note than they are.
+// statusInterval is how often capture compares the status of a source with what it knows, even without a known change. It bounds how much older
+// the facts look in the status than they are.
 const statusInterval = time.Minute
 
-// truncateToSecond returns a time as notes and records have it: whole seconds, UTC.
+// truncateToSecond returns a time as records and the status of sources have it: whole seconds, UTC.
 func truncateToSecond(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // SourceStatus is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
@@ -46,7 +46,7 @@ type SourceStatus struct {
 	accepted string // hash of the snapshot that an operator has accepted
 }
 
-// SourceStatusOf returns the note of a source; ok is false where there is none, or it cannot be read.
+// SourceStatusOf returns the status of a source; ok is false where there is none, or it cannot be read.
 func SourceStatusOf(configMap *corev1.ConfigMap, source string) (status SourceStatus, ok bool) {
 	if configMap == nil {
 		return SourceStatus{}, false
@@ -62,7 +62,7 @@ func SourceStatusOf(configMap *corev1.ConfigMap, source string) (status SourceSt
 // Accepted reports whether an operator has accepted the snapshot that is held.
 func (s SourceStatus) Accepted() bool { return s.Held != "" && s.accepted == s.Held }
 
-// readStatus reads the note of a source.
+// readStatus reads the status of a source.
 func (s *Sources) readStatus(ctx context.Context, source string) (status SourceStatus, exists bool, err error) {
 	configMap, err := s.Notes.Get(ctx, InventoryName)
 	status, _ = SourceStatusOf(configMap, source)
@@ -112,18 +112,18 @@ func (s *Sources) updateStatus(ctx context.Context, st *state, next *inventory.S
 	return nil
 }
 
-// sameAs reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
+// sameAs reports whether a status says the same as the last one, but for times. A status without a snapshot says nothing about what is in force.
 func (s SourceStatus) sameAs(last SourceStatus) bool {
 	inForce := s.InForce == "" || s.InForce == last.InForce && s.Nodes == last.Nodes && s.ProblemCount == last.ProblemCount && slices.Equal(s.Missing, last.Missing) && slices.Equal(s.Problems, last.Problems)
 	return inForce && s.Held == last.Held && s.Change == last.Change && s.Failure == last.Failure
 }
 
-// writeStatus writes a note. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
+// writeStatus writes the status of a source. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
 // again.
 func (s *Sources) writeStatus(ctx context.Context, exists bool, source string, status SourceStatus, dropAcceptance bool) error {
 	encoded, err := json.Marshal(status)
 	if err != nil {
-		return fmt.Errorf("encode inventory note: %w", err)
+		return fmt.Errorf("encode inventory status: %w", err)
 	}
 	text := string(encoded)
 	data := map[string]*string{source: &text}

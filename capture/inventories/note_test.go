@@ -69,7 +69,7 @@ func (m *mapReader) shown() SourceStatus {
 	return status
 }
 
-// noteWrites returns the writes of the ConfigMap of notes.
+// noteWrites returns the writes of the ConfigMap with the status of each source.
 func (m *mapReader) noteWrites() (count int) {
 	for _, action := range m.Notes.Client.(*fake.Clientset).Actions() {
 		named, ok := action.(interface{ GetName() string })

@@ -40,7 +40,7 @@ func (s *Sources) preloadAll(ctx context.Context) {
 	}
 }
 
-// preloadOnce writes what is missing once.
+// preloadOnce writes the records that are missing, once.
 func (s *Sources) preloadOnce(ctx context.Context, wait func(context.Context) error) error {
 	p := s.Policy()
 	listed := s.preloadNames(p)

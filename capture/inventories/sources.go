@@ -26,9 +26,9 @@ type Options struct {
 	Controller Controller
 	Records    RecordStore
 	ClusterUID func() string
-	// Altered counts all live Nodes (total), and those on which a policy would change labels (altered). Snapshots in replaced count instead of those in force.
+	// CountAltered counts all live Nodes (total), and those on which a policy would change labels (altered). Snapshots in replaced count instead of those in force.
 	CountAltered func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int)
-	// Changed is called when facts have changed.
+	// OnChange is called when facts have changed.
 	OnChange func()
 	// Warn creates an Event about the NodePolicy.
 	Warn   func(reason, format string, args ...any)
@@ -36,7 +36,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Controller knows which Nodes live, and who works on them; the controller of package capture.
+// Controller is the controller of package capture: it knows which Nodes live, and who works on them.
 type Controller interface {
 	// Leading reports whether this process leads: only that one reads sources.
 	Leading() bool
@@ -132,8 +132,8 @@ type countingSource struct {
 	snapshot inventory.Snapshot
 }
 
-// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots in replaced count instead of
-// those in force. There are none if no rule uses an inventory.
+// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. Those in replacements count instead of those
+// in force. There are none if no rule uses an inventory.
 func (s *Sources) current(p policy.Policy, replacements map[string]inventory.Snapshot) (counting []countingSource) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
@@ -164,14 +164,14 @@ func (s *Sources) facts(p policy.Policy, node, systemUUID string, replacements m
 	return facts
 }
 
-// FactsFunc returns the facts of each Node under a policy. Snapshots in replaced count instead of those that are in force.
+// FactsFunc returns the facts of each Node under a policy. Snapshots in replacements count instead of those that are in force.
 func (s *Sources) FactsFunc(p policy.Policy, replacements map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
 	return func(node *observe.Node) map[string]map[string]string {
 		return s.facts(p, node.Name, node.Machine.SystemUUID, replacements)
 	}
 }
 
-// InForceKey names the inputs that decide which facts Nodes have: the snapshots that count now. It is empty if rules use none.
+// InForceKey returns a string that differs if other snapshots count now, and so if Nodes may have other facts. It is empty if rules use none.
 func (s *Sources) InForceKey(p policy.Policy) string {
 	var all packing.Writer
 	for _, source := range s.current(p, nil) {
@@ -231,7 +231,7 @@ func (s *Sources) forget(sources []inventory.Source) {
 	})
 }
 
-// locked changes a state. Only the goroutine that reads the source may do so.
+// locked calls fn under the lock, to change a state. Only the goroutine that reads the source may do so.
 func (s *Sources) locked(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

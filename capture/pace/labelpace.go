@@ -18,7 +18,7 @@ type RuleChangeLimiter struct {
 	turns map[string]time.Time // when the turn of a Node comes
 }
 
-// NewRuleChangeLimiter returns a pace that gives a turn to so many Nodes a second; 0: to [DefaultLabelPatchesPerSecond].
+// NewRuleChangeLimiter returns a limiter that gives a turn to so many Nodes a second; 0: to [DefaultLabelPatchesPerSecond].
 func NewRuleChangeLimiter(perSecond int) *RuleChangeLimiter {
 	perSecond = cmp.Or(perSecond, DefaultLabelPatchesPerSecond)
 	return &RuleChangeLimiter{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}

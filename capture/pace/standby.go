@@ -7,7 +7,7 @@ import (
 	"nodekeep.dev/nodekeep/plan"
 )
 
-// Patience is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
+// StandbyDelay is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
 // [ActingPeriod]. It stops when it observes the work of another replica, or when a new leader has had time to start.
 const (
 	StandbyDelay = 3 * time.Second

@@ -21,14 +21,14 @@ type Options struct {
 	Controller Controller
 	// FeaturesKnown reports whether the features that the rules of a policy look at were read.
 	FeaturesKnown func(p policy.Policy) bool
-	// Judgeable reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
+	// RulesJudgeable reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
 	RulesJudgeable func(p policy.Policy) bool
-	// Altered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+	// CountAltered counts all live Nodes (total), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 	// which migrations would remove the old key (renamed).
 	CountAltered func(p policy.Policy) (changed, renamed, total int)
-	// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are.
+	// CountMigrations counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are.
 	CountMigrations func(p policy.Policy) map[policy.MigrationState]int
-	// Released is called when rules may do all that they say.
+	// OnRelease is called when rules may do all that they say.
 	OnRelease func()
 	// Warn creates an Event about the NodePolicy.
 	Warn   func(reason, format string, args ...any)
@@ -36,7 +36,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Controller are worked on by the controller of package capture.
+// Controller is the controller of package capture.
 type Controller interface {
 	// Leading reports whether this process leads: only that one puts rules in force.
 	Leading() bool
@@ -106,7 +106,7 @@ type HeldRules struct {
 	Nodes int    // on how many Nodes they would remove or change labels
 }
 
-// hashHeld reports whether rules must only add labels.
+// hashHeld reports whether the rules with this hash must only add labels.
 func (r *Rollout) hashHeld(rulesHash string) bool { return r.released.Load() != any(rulesHash) }
 
 // release lets rules do all that they say.
@@ -115,7 +115,7 @@ func (r *Rollout) release(rulesHash string) {
 	r.held.Store(nil)
 }
 
-// hold notes on how many Nodes rules are held, and reports whether it is news that they are.
+// hold notes on how many Nodes rules are held, and reports whether they were not held before.
 func (r *Rollout) hold(rulesHash string, nodes int) (isNew bool) {
 	prev := r.held.Swap(&HeldRules{rulesHash, nodes})
 	return prev == nil || prev.Hash != rulesHash
@@ -251,7 +251,7 @@ func noteOf(state *corev1.ConfigMap) rulesNote {
 	return note
 }
 
-// key names the rules, and what they were judged by.
+// key returns the hash of the rules, with what they were judged by.
 func (n rulesNote) key() string {
 	if n.withoutFeatures {
 		return n.inForce + withoutFeatures

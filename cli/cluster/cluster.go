@@ -58,7 +58,7 @@ func Open(config *rest.Config, namespace string) (*Cluster, error) {
 // quiet logs nothing: errors are returned.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// PlanInputs returns the circumstances that decisions under a policy depend on. As capture, it reads the guard policies,
+// PlanInputs returns the inputs that decisions under a policy depend on. As capture, it reads the guard policies,
 // the identity of the cluster, and the devices and features that rules use.
 //
 // A caller may lack the right to read them. Then the guard policies count as not in force, and the identity of the cluster, devices and features as not
