@@ -47,7 +47,7 @@ func (w *nodeWork) patchNode(ctx context.Context, step Step, change plan.Plan) (
 	err := w.sendPatch(ctx, change)
 	switch {
 	case err == nil:
-	case store.SaysGone(err):
+	case store.IsGone(err):
 		return finished, nil // the watch will bring its end
 	case apierrors.IsConflict(err) && w.writeErr != nil:
 		return postponed, w.writeErr
@@ -286,7 +286,7 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 	c.observations.keepInResync(name)
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case store.SaysGone(err):
+	case store.IsGone(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get node %q: %w", name, err)
@@ -296,7 +296,7 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 
 // nodeWithManagedFields returns a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
 func (c *Controller) nodeWithManagedFields(object *corev1.Node) *observe.Node {
-	node := observe.OfKeeping(object, c.Policy().Annotations())
+	node := observe.FromNodeWithAnnotations(object, c.Policy().Annotations())
 	node.ManagedFields = object.ManagedFields
 	return node
 }

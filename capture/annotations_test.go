@@ -22,12 +22,12 @@ func TestThePatchWritesAnnotationsAndTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
 	n := node("a", "10", labels{}, annotated("a.io/stale", "old"), annotated("a.io/gone", "x"))
 	change := plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRecord, labels{"@a.io/x": "1", "label": "1"}), plan.SetItems(plan.CauseCorrection, labels{"@a.io/stale": "new"}), plan.RemoveItems(plan.CauseCorrection, "@a.io/gone"))}
-	body := patchOf(t, observe.OfKeeping(n, p.Annotations()), change)
+	body := patchOf(t, observe.FromNodeWithAnnotations(n, p.Annotations()), change)
 	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null,
 		"nodekeep.dev/restored":"{\"given\":{\"@a.io/stale\":{\"value\":\"new\",\"since\":\"10\"},\"@a.io/x\":{\"value\":\"1\",\"since\":\"10\"},\"label\":{\"value\":\"1\",\"since\":\"10\"}}}"}}}`, body)
 
 	change.ByClient = true
-	body = patchOf(t, observe.OfKeeping(n, p.Annotations()), change)
+	body = patchOf(t, observe.FromNodeWithAnnotations(n, p.Annotations()), change)
 	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null}}}`, body, "a rollback")
 }
 
@@ -35,7 +35,7 @@ func TestAnnotationsLeaveRoomForTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
 	size := 256<<10 - 8200
 	n := node("a", "10", labels{}, annotated("big", strings.Repeat("x", size)))
-	body := patchOf(t, observe.OfKeeping(n, p.Annotations()), plan.Plan{Edits: plan.SetItems(plan.CauseRecord, labels{"@a.io/x": strings.Repeat("y", 8100)})})
+	body := patchOf(t, observe.FromNodeWithAnnotations(n, p.Annotations()), plan.Plan{Edits: plan.SetItems(plan.CauseRecord, labels{"@a.io/x": strings.Repeat("y", 8100)})})
 	assert.NotContains(t, body, policy.StampAnnotation, "a stamp as well would be too much for the API server")
 }
 
@@ -87,7 +87,7 @@ func TestAHeartbeatInAnAnnotationThatIsNotKeptWritesNothing(t *testing.T) {
 func TestCaptureRestoresAndCorrectsAnnotations(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
 	decide := func(r *record.Record, n *corev1.Node) Action {
-		return Decide(store.Entry{Record: *r}, true, observe.OfKeeping(n, p.Annotations()), NodePresent, plan.Inputs{Policy: p, GuardInForce: true, Now: now})
+		return Decide(store.Entry{Record: *r}, true, observe.FromNodeWithAnnotations(n, p.Annotations()), NodePresent, plan.Inputs{Policy: p, GuardInForce: true, Now: now})
 	}
 	long := strings.Repeat("x", 5000)
 	r := remembered("a", 5, labels{"@a.io/x": long, "@b.io/x": "not kept"})

@@ -32,7 +32,7 @@ func TestAnEmergencyOpensANodeWhateverKeepsItBehindTheGate(t *testing.T) {
 			w := newCluster(t, "taints: {register: [{taint: 'example.com/starting:NoSchedule'}]}", remembered("a", 10, labels{"k": "v"}))
 			arrange(w)
 			w.register(node("b", "20", nil, gated))
-			w.policy = w.policy.Suspending(true)
+			w.policy = w.policy.WithEmergency(true)
 			r := w.leader()
 			r.enqueueAll()
 			r.works()
@@ -62,7 +62,7 @@ func TestAnEmergencyOpensANodeWithoutItsRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t, c.policy, c.holds...)
-			w.policy = w.policy.Suspending(true)
+			w.policy = w.policy.WithEmergency(true)
 			r := w.leader()
 			broken := errors.New("etcdserver: request timed out")
 			r.refuses = broken
@@ -91,7 +91,7 @@ func TestTheEndOfAnEmergencyOverwritesNoUnreadableRecord(t *testing.T) {
 		r := w.leader(func(o *Options) {
 			o.Policy = func() policy.Policy {
 				left--
-				return w.policy.Suspending(left >= 0)
+				return w.policy.WithEmergency(left >= 0)
 			}
 		})
 		r.enqueueAll()
@@ -103,7 +103,7 @@ func TestTheEndOfAnEmergencyOverwritesNoUnreadableRecord(t *testing.T) {
 func TestTheGateIsLiftedBeforeAllElseInAnEmergency(t *testing.T) {
 	prev := remembered("a", 10, labels{"k": "v"})
 	waits := node("b", "20", nil, gated)
-	inputs := plan.Inputs{Policy: loadPolicy(t, "").Suspending(true), GuardInForce: true, Now: now}
+	inputs := plan.Inputs{Policy: loadPolicy(t, "").WithEmergency(true), GuardInForce: true, Now: now}
 	action := Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), NodePresent, inputs)
 	assert.Equal(t, StepLiftGate, action.Step)
 	assert.Nil(t, action.Record)

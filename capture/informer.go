@@ -34,7 +34,7 @@ func stripNode(object any, keptAnnotations policy.Annotations) any {
 // stripNodeWith never panics and never fails. A panic would end the process. After an error the informer would list all Nodes again and would
 // never be synced.
 func stripNodeWith(convert func(*observe.Node) *observe.Slim, node *corev1.Node, keptAnnotations policy.Annotations) (stripped *observe.Slim) {
-	err := contain.Call(func() error { stripped = convert(observe.OfKeeping(node, keptAnnotations)); return nil })
+	err := contain.Call(func() error { stripped = convert(observe.FromNodeWithAnnotations(node, keptAnnotations)); return nil })
 	if panicked, ok := contain.IsPanic(err); ok {
 		return observe.Unreadable(node.Name, node.UID, node.ResourceVersion, panicked)
 	}

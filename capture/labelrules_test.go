@@ -87,7 +87,7 @@ type ruling struct {
 
 func (c ruling) planInputs(t *testing.T) plan.Inputs {
 	t.Helper()
-	return plan.Inputs{Policy: loadPolicy(t, c.policy).Holding(c.held), GuardInForce: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
+	return plan.Inputs{Policy: loadPolicy(t, c.policy).WithRulesHeld(c.held), GuardInForce: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
 }
 
 func (c ruling) recorded() record.Record {
@@ -276,7 +276,7 @@ func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "gold"})}
 	registered := observe.FromNode(node("b", "10", nil, gated))
 	for held, restored := range map[bool]string{true: "gold", false: ""} {
-		action := Decide(entry, true, registered, NodePresent, plan.Inputs{Policy: p.Holding(held), GuardInForce: true, Now: now})
+		action := Decide(entry, true, registered, NodePresent, plan.Inputs{Policy: p.WithRulesHeld(held), GuardInForce: true, Now: now})
 		assert.Equal(t, restored, action.WithCause(plan.CauseRecord).Values()["tier"], "held: %v", held)
 	}
 }
@@ -337,7 +337,7 @@ func TestNewRulesAreHeldWhereTheyReplaceWhatOperatorsHaveSet(t *testing.T) {
 		"a rule that gives way":                         {rules: tierRule, shows: labels{"tier": "iron"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inputs := plan.Inputs{Policy: loadPolicy(t, c.rules).Holding(true), GuardInForce: true, Now: now}
+			inputs := plan.Inputs{Policy: loadPolicy(t, c.rules).WithRulesHeld(true), GuardInForce: true, Now: now}
 			assert.Equal(t, c.alters, plan.RulesRemoveOrReplaceLabels(record.Record{}, observe.FromNode(node("a", "10", c.shows)), inputs))
 		})
 	}
@@ -430,7 +430,7 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 		"the device plugin registers late": {policy: gpuRule, set: labels{"gpu": "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := loadPolicy(t, c.policy).Holding(c.held)
+			p := loadPolicy(t, c.policy).WithRulesHeld(c.held)
 			inputs := plan.Inputs{Policy: p, GuardInForce: true, Now: now, Refused: map[string]bool{"gpu": true}}
 			n := observe.FromNode(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
 			entry := store.Entry{Record: *remembered("a", 9, nil, withDerived(ruledBy("gpu", c.set)), onMachine)}

@@ -381,7 +381,7 @@ func TestTheLastStateOfANodeThatIsRecordedAfterARenameKeepsWhatWasRenamed(t *tes
 		"which a client had moved to the new key only": {labels{newKey: "rtx"}, labels{newKey: "rtx"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inputs := plan.Inputs{Policy: loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(policy.Policy{}).Holding(false), GuardInForce: true, Now: now}
+			inputs := plan.Inputs{Policy: loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(policy.Policy{}).WithRulesHeld(false), GuardInForce: true, Now: now}
 			entry := store.Entry{Record: *remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier))}
 			for _, decide := range []func() Action{
 				func() Action { return DecideAbsent(entry, true, inputs) },

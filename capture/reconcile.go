@@ -179,7 +179,7 @@ func (w *nodeWork) decide() Action {
 	p, now := w.Policy(), w.Now()
 	features := w.features.factsOf(w.node.Name, p) // read before rulesHeld: rules that were judged without features are held again as soon as features are known
 	inputs := plan.Inputs{
-		Policy: p.Holding(w.rulesHeld(p)), GuardInForce: w.Guard.InForce(), ClusterUID: w.ClusterUID(), Now: now,
+		Policy: p.WithRulesHeld(w.rulesHeld(p)), GuardInForce: w.Guard.InForce(), ClusterUID: w.ClusterUID(), Now: now,
 		Devices: w.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: w.inventories.FactsFunc(p, nil),
 	}
 	var refusedWait, overdueIn time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance

@@ -24,8 +24,8 @@ type acceptOptions struct {
 	force   bool   // of a migration
 }
 
-// acceptsRecord is the kind that is about a Node.
-const acceptsRecord = "record"
+// recordKind is the kind that is about a Node.
+const recordKind = "record"
 
 // acceptedKind is something that waits until an operator accepts it.
 type acceptedKind struct {
@@ -90,17 +90,17 @@ const acceptExamples = `
 
 func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &acceptOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:               "accept (record NODE --machine old|new | rules HASH | corrections | adoption KEY | migration OLD=NEW) [flags]",
 		Short:             "Let nodekeep do what waits for an operator: a record, rules, corrections, an adoption, a migration",
 		Long:              acceptLong,
 		Example:           acceptExamples,
 		GroupID:           groupAct,
-		Args:              o.args,
+		Args:              o.validateArgs,
 		ValidArgsFunction: o.completeArgs,
-	}, asks, o)
+	}, hasConfirmation, o)
 	sides := []string{string(store.OldMachine), string(store.NewMachine)}
-	oneOf(command, &o.machine, "machine", "with record: the machine that the record belongs to, old or new; required", sides...)
+	addChoiceFlag(command, &o.machine, "machine", "with record: the machine that the record belongs to, old or new; required", sides...)
 	command.Flags().StringVar(&o.rule, "rule", "", "with adoption: only labels that this rule sets")
 	command.Flags().BoolVar(&o.force, "force", false, "with migration: go on even if something still selects on the old key")
 	return command
@@ -108,13 +108,15 @@ func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 // kinds returns all that can be accepted.
 func (o *acceptOptions) kinds() []acceptedKind {
-	rules := func(c *session, _ string) []doctor.Right { return c.acceptRulesRights(o.verbs("patch", "create")...) }
+	rules := func(c *session, _ string) []doctor.Right {
+		return c.acceptRulesRights(o.acceptVerbs("patch", "create")...)
+	}
 	return []acceptedKind{
-		{name: acceptsRecord, argument: "the name of one Node", check: o.checkRecord, flags: []string{"machine"}, rights: o.recordRights, accept: o.acceptRecord},
+		{name: recordKind, argument: "the name of one Node", check: o.checkRecord, flags: []string{"machine"}, rights: o.recordRights, accept: o.acceptRecord},
 		{name: "rules", argument: "the hash of what is held", check: checkHash, rights: rules, accept: o.acceptRules},
 		{name: "corrections", rights: o.correctionsRights, accept: o.acceptCorrections},
 		{name: "adoption", argument: "the key of one label", check: checkLabelKey, flags: []string{"rule"}, rights: o.adoptionRights, accept: o.acceptAdoption},
-		{name: "migration", argument: "one OLD=NEW", check: checkRenaming, flags: []string{"force"}, rights: rules, accept: o.acceptMigration},
+		{name: "migration", argument: "one OLD=NEW", check: checkMigrationArgument, flags: []string{"force"}, rights: rules, accept: o.acceptMigration},
 	}
 }
 
@@ -136,8 +138,8 @@ func (o *acceptOptions) names() (names []string) {
 	return names
 }
 
-// args takes a kind and what it is about.
-func (o *acceptOptions) args(command *cobra.Command, args []string) error {
+// validateArgs takes a kind and what it is about.
+func (o *acceptOptions) validateArgs(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s takes a kind: one of %s", command.CommandPath(), strings.Join(o.names(), ", "))
 	}
@@ -168,8 +170,8 @@ func (o *acceptOptions) completeArgs(command *cobra.Command, args []string, begu
 	switch {
 	case len(args) == 0:
 		return o.names(), cobra.ShellCompDirectiveNoFileComp
-	case len(args) == 1 && args[0] == acceptsRecord:
-		return o.complete(nodeNames)(command, nil, begun)
+	case len(args) == 1 && args[0] == recordKind:
+		return o.complete(completeNodes)(command, nil, begun)
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
@@ -199,14 +201,14 @@ func argumentOf(args []string) string {
 	if len(args) < 2 {
 		return ""
 	}
-	if name, err := nodeName(args[1]); err == nil && args[0] == acceptsRecord {
+	if name, err := nodeName(args[1]); err == nil && args[0] == recordKind {
 		return name
 	}
 	return args[1]
 }
 
-// verbs returns the RBAC verbs that an accept needs on the object that it writes: get, and those that write unless it is a dry run.
-func (o *options) verbs(writing ...string) []string {
+// acceptVerbs returns the RBAC verbs that an accept needs on the object that it writes: get, and those that write unless it is a dry run.
+func (o *options) acceptVerbs(writing ...string) []string {
 	if o.dryRun {
 		return []string{"get"}
 	}

@@ -28,7 +28,7 @@ func (o *acceptOptions) adoptionRights(c *session, _ string) []doctor.Right {
 
 // acceptAdoption hands a label that operators set over to the rule that sets the same.
 func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key string) error {
-	if err := c.requireRules(ctx, key, o.rule); err != nil {
+	if err := c.requireAdoptionRules(ctx, key, o.rule); err != nil {
 		return err
 	}
 	plan := impact.Adoption{Key: key}
@@ -36,7 +36,7 @@ func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key stri
 		if err != nil {
 			return err
 		}
-		plan.See(state, o.rule, c.in)
+		plan.Add(state, o.rule, c.circumstances)
 	}
 	p := &proposal{document: view.Adoption{Adoption: plan}.Document(c.Now()), question: fmt.Sprintf("Hand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))}
 	if len(plan.Adopt) == 0 && !o.dryRun {
@@ -44,7 +44,7 @@ func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key stri
 			return err
 		}
 		c.say("No label is to be handed over.")
-	} else if proceed, err := o.agree(ctx, c, p); err != nil {
+	} else if proceed, err := o.confirm(ctx, c, p); err != nil {
 		return err
 	} else if proceed {
 		if err := c.adopt(ctx, plan); err != nil {
@@ -52,14 +52,14 @@ func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key stri
 		}
 	}
 	if len(plan.Left) > 0 {
-		return findings(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
+		return findingsError(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
 	}
 	return nil
 }
 
-// requireRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
+// requireAdoptionRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
 // labels that are handed over.
-func (c *session) requireRules(ctx context.Context, key, rule string) error {
+func (c *session) requireAdoptionRules(ctx context.Context, key, rule string) error {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return err
@@ -78,14 +78,14 @@ func (c *session) requireRules(ctx context.Context, key, rule string) error {
 	case cluster.RulesInForce(state) != p.RulesHash():
 		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep accept rules %s", p.RulesHash(), p.RulesHash())
 	}
-	c.decideUnder(ctx, p)
+	c.usePolicy(ctx, p)
 	return nil
 }
 
 // adopt hands labels over, and reports on how many Nodes.
 func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
-	adopted, changed := 0, 0
-	err := changeEach(ctx, plan.Adopt, func(label impact.AdoptedLabel) (done bool, err error) {
+	adopted, skipped := 0, 0
+	err := changeInParallel(ctx, plan.Adopt, func(label impact.AdoptedLabel) (done bool, err error) {
 		if done, err = c.adoptOne(ctx, plan.Key, label); err != nil {
 			err = fmt.Errorf("node %s: %w", label.Node, err)
 		}
@@ -96,7 +96,7 @@ func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 		case done:
 			adopted++
 		default:
-			changed++
+			skipped++
 		}
 	})
 	all := len(plan.Adopt)
@@ -104,15 +104,15 @@ func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 	case err != nil && adopted == 0:
 		return err
 	case err != nil:
-		return findings(fmt.Errorf("label %s was handed over on %d of %d Nodes, then: %w\n  run it again for the others", plan.Key, adopted, all, err))
-	case adopted+changed < all:
+		return findingsError(fmt.Errorf("label %s was handed over on %d of %d Nodes, then: %w\n  run it again for the others", plan.Key, adopted, all, err))
+	case adopted+skipped < all:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: label %s was handed over on %d of %d Nodes; run it again for the others", plan.Key, adopted, all)}
 	}
 	if err := c.printResult("Label %s: handed over on %s.", plan.Key, view.Counted(adopted, "Node")); err != nil {
 		return err
 	}
-	if changed > 0 {
-		return findings(fmt.Errorf("%s changed since the plan was made and were left alone; run it again to see how", view.Counted(changed, "Node")))
+	if skipped > 0 {
+		return findingsError(fmt.Errorf("%s changed since the plan was made and were left alone; run it again to see how", view.Counted(skipped, "Node")))
 	}
 	return nil
 }
@@ -125,12 +125,12 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil {
 			return nil, err
 		}
-		current, adopted := impact.Adopts(state, key, label.Rule, c.in)
+		current, adopted := impact.PlanAdoption(state, key, label.Rule, c.circumstances)
 		if done = done || adopted; current == nil || *current != label {
 			return nil, nil
 		}
 		return &proposal{apply: func(ctx context.Context) error {
-			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
+			node := observe.FromNodeWithAnnotations(state.Node, c.circumstances.Policy.Annotations())
 			err := c.patchNode(ctx, node, impact.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
 			return err
@@ -144,10 +144,10 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil || state.Node == nil || state.Unreadable != nil {
 			return nil, err // the Node is deleted, or its record cannot be read: capture completes the record later
 		}
-		next := state.NextRecord(c.in)
+		next := state.NextRecord(c.circumstances)
 		if next == nil {
 			return nil, nil // capture was faster
 		}
-		return &proposal{apply: func(ctx context.Context) error { return c.put(ctx, *next, state.Entry.Version) }}, nil
+		return &proposal{apply: func(ctx context.Context) error { return c.writeRecord(ctx, *next, state.StoreEntry.Version) }}, nil
 	}, nil)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (o *acceptOptions) correctionsRights(c *session, _ string) (needed []doctor.Right) {
-	for _, verb := range o.verbs("patch", "create") {
+	for _, verb := range o.acceptVerbs("patch", "create") {
 		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedName))
 	}
 	return needed

@@ -14,9 +14,9 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// acceptInventory plans to accept the snapshot of a source that is held; named reports whether hash is that of a held snapshot. To accept it takes these
+// planAcceptInventory plans to accept the snapshot of a source that is held; named reports whether hash is that of a held snapshot. To accept it takes these
 // rights, which are only checked then.
-func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash string, rights []doctor.Right) (_ *proposal, named bool, err error) {
+func (c *session) planAcceptInventory(ctx context.Context, p policy.Policy, hash string, rights []doctor.Right) (_ *proposal, named bool, err error) {
 	if len(p.Inventory()) == 0 {
 		return nil, false, nil
 	}
@@ -32,7 +32,7 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		case status.Accepted():
 			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
 		}
-		if err := c.Require(ctx, rights); err != nil {
+		if err := c.RequireRights(ctx, rights); err != nil {
 			return nil, true, err
 		}
 		subject := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, status.Change.Altered, view.Counted(status.Change.Nodes, "Node"))

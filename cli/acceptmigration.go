@@ -13,7 +13,7 @@ import (
 
 // acceptMigration removes the old key of a migration, once nothing selects on it.
 func (o *acceptOptions) acceptMigration(ctx context.Context, c *session, argument string) error {
-	renaming := renamingOf(argument)
+	renaming := parseMigration(argument)
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return err
@@ -22,8 +22,8 @@ func (o *acceptOptions) acceptMigration(ctx context.Context, c *session, argumen
 	if !ok || known.To != renaming.To {
 		return fmt.Errorf("the policy in the cluster has no migration of %s to %s; begin with: nodekeep report migrations %s", renaming.From, renaming.To, argument)
 	}
-	c.decideUnder(ctx, p)
-	if err := c.checkFinish(ctx, o.force, known); err != nil {
+	c.usePolicy(ctx, p)
+	if err := c.requireOldKeyUnused(ctx, o.force, known); err != nil {
 		return err
 	}
 	if known.Phase == policy.MigrateBoth {
@@ -33,18 +33,18 @@ func (o *acceptOptions) acceptMigration(ctx context.Context, c *session, argumen
 		return c.printResult("Change the policy where you keep it (values of the chart, or kubectl edit nodepolicy %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
 			doctor.PolicyName, known.From, known.To, known.From, known.To)
 	}
-	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.releaseHeld(ctx, p.RulesHash(), true, nil) })
+	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.planAcceptRules(ctx, p.RulesHash(), true, nil) })
 }
 
-// checkFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
-func (c *session) checkFinish(ctx context.Context, force bool, migration policy.Migration) error {
-	migrations := []*impact.Migration{impact.NewMigration(migration, c.in.Policy)}
-	for _, m := range c.in.Policy.Migrations() {
+// requireOldKeyUnused refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
+func (c *session) requireOldKeyUnused(ctx context.Context, force bool, migration policy.Migration) error {
+	migrations := []*impact.Migration{impact.NewMigration(migration, c.circumstances.Policy)}
+	for _, m := range c.circumstances.Policy.Migrations() {
 		if m != migration && migration.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // to accept the rules finishes all of these at once
-			migrations = append(migrations, impact.NewMigration(m, c.in.Policy))
+			migrations = append(migrations, impact.NewMigration(m, c.circumstances.Policy))
 		}
 	}
-	if err := c.CountMigrations(ctx, c.in, migrations...); err != nil {
+	if err := c.CountMigrations(ctx, c.circumstances, migrations...); err != nil {
 		return err
 	}
 	var blocks []string
@@ -56,14 +56,14 @@ func (c *session) checkFinish(ctx context.Context, force bool, migration policy.
 	}
 	listed := "  " + strings.Join(blocks, "\n  ")
 	if !force {
-		return findings(fmt.Errorf("nothing was changed: the old key is in use\n%s\nChange these first, or say --force", listed))
+		return findingsError(fmt.Errorf("nothing was changed: the old key is in use\n%s\nChange these first, or say --force", listed))
 	}
 	c.say("The old key is in use:\n%s", listed)
 	return nil
 }
 
-// checkRenaming returns an error for what is not OLD=NEW.
-func checkRenaming(argument string) error {
+// checkMigrationArgument returns an error for what is not OLD=NEW.
+func checkMigrationArgument(argument string) error {
 	from, to, ok := strings.Cut(argument, "=")
 	if !ok {
 		return fmt.Errorf("%q must be OLD=NEW, such as gpu=example.com/gpu", argument)
@@ -71,8 +71,8 @@ func checkRenaming(argument string) error {
 	return cmp.Or(checkLabelKey(from), checkLabelKey(to))
 }
 
-// renamingOf returns the migration that an argument names; checkRenaming has checked it.
-func renamingOf(argument string) policy.Migration {
+// parseMigration returns the migration that an argument names; checkRenaming has checked it.
+func parseMigration(argument string) policy.Migration {
 	from, to, _ := strings.Cut(argument, "=")
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}
 }

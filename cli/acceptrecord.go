@@ -11,7 +11,7 @@ import (
 )
 
 func (o *acceptOptions) recordRights(c *session, node string) (needed []doctor.Right) {
-	for _, verb := range o.verbs("patch") {
+	for _, verb := range o.acceptVerbs("patch") {
 		needed = append(needed, c.RecordRight(verb, node))
 	}
 	return needed
@@ -32,7 +32,7 @@ func (o *acceptOptions) checkRecord(argument string) error {
 func (o *acceptOptions) acceptRecord(ctx context.Context, c *session, name string) error {
 	side := store.Side(o.machine)
 	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) {
-		state, err := c.ReadRecord(ctx, nodestate.State{Name: name})
+		state, err := c.AddRecord(ctx, nodestate.State{Name: name})
 		if err == nil {
 			err = c.RequireRecord(state)
 		}
@@ -41,12 +41,12 @@ func (o *acceptOptions) acceptRecord(ctx context.Context, c *session, name strin
 			return nil, err
 		case state.Record.Quarantined == nil:
 			return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
-		case state.Entry.Accepted == side:
+		case state.StoreEntry.Accepted == side:
 			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
 		}
-		sides := view.SidesOf(state.Entry)
+		sides := view.QuarantinePlanOf(state.StoreEntry)
 		return &proposal{document: sides.Document(c.Now()), question: sides.Question(side), fingerprint: sides, apply: func(ctx context.Context) error {
-			if err := c.failedWrite(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
+			if err := c.failedWrite(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.StoreEntry.Version)); err != nil {
 				return err
 			}
 			return c.doneForCapture(ctx, "node/%s: machine %q accepted", name, side)

@@ -22,22 +22,22 @@ import (
 // acceptRules releases rules that are held.
 func (o *acceptOptions) acceptRules(ctx context.Context, c *session, hash string) error {
 	var inventoryRights []doctor.Right
-	for _, verb := range o.verbs("patch") {
+	for _, verb := range o.acceptVerbs("patch") {
 		inventoryRights = append(inventoryRights, c.ConfigMapRight(verb, inventories.InventoryName))
 	}
 	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) {
-		return c.releaseHeld(ctx, hash, o.dryRun, inventoryRights)
+		return c.planAcceptRules(ctx, hash, o.dryRun, inventoryRights)
 	})
 }
 
-// releaseHeld plans to accept the rules of the cluster's policy, if hash names them. Without migrates it refuses rules that would remove the old key of a
+// planAcceptRules plans to accept the rules of the cluster's policy, if hash names them. Without migrates it refuses rules that would remove the old key of a
 // migration: the caller has not checked what selects on that key.
-func (c *session) releaseHeld(ctx context.Context, hash string, migrates bool, inventoryRights []doctor.Right) (*proposal, error) {
+func (c *session) planAcceptRules(ctx context.Context, hash string, oldKeyUnused bool, inventoryRights []doctor.Right) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if accepted, named, err := c.acceptInventory(ctx, p, hash, inventoryRights); named || err != nil {
+	if accepted, named, err := c.planAcceptInventory(ctx, p, hash, inventoryRights); named || err != nil {
 		return accepted, err
 	}
 	state, err := c.GetRulesState(ctx)
@@ -55,20 +55,20 @@ func (c *session) releaseHeld(ctx context.Context, hash string, migrates bool, i
 	case p.AcceptsRules(), state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.doneForCapture(ctx, "Accepted before: %s. capture has still to carry it out.", view.RulesNamed(rules))
 	}
-	c.decideUnder(ctx, p)
-	var altered impact.Altered
+	c.usePolicy(ctx, p)
+	var affected impact.RuleEffects
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		altered.See(state, c.in)
+		affected.Add(state, c.circumstances)
 	}
-	if m, finishing := migrationToFinish(p, altered.Renamed); finishing && !migrates {
+	if m, finishing := migrationToFinish(p, affected.Renamed); finishing && !oldKeyUnused {
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep accept migration %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
-	onNodes := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Total, "Node"))
+	onNodes := fmt.Sprintf("on %d of %s", affected.Changed, view.Counted(affected.Total, "Node"))
 	subject := fmt.Sprintf("Once accepted, %s would remove or change labels %s.", view.RulesNamed(rules), onNodes)
-	return &proposal{summary: subject, question: "Accept that?", fingerprint: altered.Changed, apply: func(ctx context.Context) error {
+	return &proposal{summary: subject, question: "Accept that?", fingerprint: affected.Changed, apply: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}

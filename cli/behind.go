@@ -19,8 +19,8 @@ import (
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
-// podsBehind returns the Ready Pods of nodekeep that have not read the policy which is in force. The component restricts them; empty: all.
-func (c *session) podsBehind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
+// podsWithOldPolicy returns the Ready Pods of nodekeep that have not read the policy which is in force. The component restricts them; empty: all.
+func (c *session) podsWithOldPolicy(ctx context.Context, inForce nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
 		selector += "," + doctor.ComponentLabel + "=" + component
@@ -32,26 +32,26 @@ func (c *session) podsBehind(ctx context.Context, in nodepolicy.InForce, compone
 		}
 		pods = append(pods, *pod)
 	}
-	return in.Behind(pods), nil
+	return inForce.Behind(pods), nil
 }
 
 func (c *session) listPodsRight() doctor.Right {
 	return doctor.Right{Verb: "list", Resource: "pods", Namespace: c.Namespace}
 }
 
-// sayBehind warns of processes that go by another policy than this command. A caller who may not list the Pods gets a warning only if the status of
+// warnOldPolicy warns of processes that go by another policy than this command. A caller who may not list the Pods gets a warning only if the status of
 // the NodePolicy leaves it open, see [nodepolicy.InForce.Doubtful].
-func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
-	if in.Generation == 0 {
+func (c *session) warnOldPolicy(ctx context.Context, inForce nodepolicy.InForce) {
+	if inForce.Generation == 0 {
 		return
 	}
-	behind, err := c.podsBehind(ctx, in, "")
+	podsWithOldPolicy, err := c.podsWithOldPolicy(ctx, inForce, "")
 	var denied cluster.DeniedError
 	switch {
-	case err == nil && len(behind) > 0:
-		c.say("%s", view.BehindSentence(in, behind))
-	case errors.As(err, &denied) && in.Doubtful():
-		c.say("Whether every process has read the policy's generation %d is not known: %s.", in.Generation, denied.Missing[0].Denied())
+	case err == nil && len(podsWithOldPolicy) > 0:
+		c.say("%s", view.OldPolicySentence(inForce, podsWithOldPolicy))
+	case errors.As(err, &denied) && inForce.Doubtful():
+		c.say("Whether every process has read the policy's generation %d is not known: %s.", inForce.Generation, denied.Missing[0].Denied())
 	case err != nil && denied.Missing == nil:
 		c.sayUnknown("Which processes have read the policy", err)
 	}
@@ -60,22 +60,22 @@ func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 // errPolicyChanged ends a command whose policy is not the one in force any more.
 var errPolicyChanged = errors.New("nothing was changed: the policy has changed since this command read it; run it again")
 
-// controllersRead is how long a command waits until verification controllers have read the policy.
-const controllersRead = 30 * time.Second
+// policyReadTimeout is how long a command waits until verification controllers have read the policy.
+const policyReadTimeout = 30 * time.Second
 
-// awaitControllers waits until verification controllers have read the policy that this command goes by. Otherwise a Node could pass an older
+// awaitPolicyRead waits until verification controllers have read the policy that this command goes by. Otherwise a Node could pass an older
 // profile, and the command would report success. Without an answer in time it warns. It also warns where no controller leads.
-func (c *session) awaitControllers(ctx context.Context, patience time.Duration) error {
-	c.sayNoController(ctx)
+func (c *session) awaitPolicyRead(ctx context.Context, timeout time.Duration) error {
+	c.warnNoVerificationController(ctx)
 	if c.inForce.Generation == 0 {
 		return nil
 	}
-	switch behind, err := c.podsBehind(ctx, c.inForce, verifierName); {
+	switch podsWithOldPolicy, err := c.podsWithOldPolicy(ctx, c.inForce, verifyComponent); {
 	case err != nil:
 		c.say("Whether verification controllers have read the policy's generation %d is not known. If not, the Node is checked by the policy of before: %s",
 			c.inForce.Generation, firstLine(err))
-	case len(behind) > 0:
-		return c.awaitRead(ctx, behind, patience)
+	case len(podsWithOldPolicy) > 0:
+		return c.awaitRead(ctx, podsWithOldPolicy, timeout)
 	}
 	return nil
 }
@@ -87,46 +87,46 @@ func firstLine(err error) string {
 }
 
 // awaitRead waits until these controllers, which are behind, have read the policy.
-func (c *session) awaitRead(ctx context.Context, behind []string, patience time.Duration) error {
-	c.say("Waiting up to %s until it is read.", patience)
-	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+func (c *session) awaitRead(ctx context.Context, podsWithOldPolicy []string, timeout time.Duration) error {
+	c.say("Waiting up to %s until it is read.", timeout)
+	err := wait.PollUntilContextTimeout(ctx, time.Second, timeout, true, func(ctx context.Context) (bool, error) {
 		current, err := c.GetPolicyInForce(ctx, c.gate)
 		if err == nil && (current.Generation != c.inForce.Generation || current.UID != c.inForce.UID) {
 			return false, errPolicyChanged
 		}
 		if err == nil { // else it is tried again
 			var remaining []string
-			if remaining, err = c.podsBehind(ctx, current, verifierName); err == nil {
-				behind = remaining
+			if remaining, err = c.podsWithOldPolicy(ctx, current, verifyComponent); err == nil {
+				podsWithOldPolicy = remaining
 			}
 		}
-		return len(behind) == 0, nil
+		return len(podsWithOldPolicy) == 0, nil
 	})
 	switch {
 	case errors.Is(err, errPolicyChanged), ctx.Err() != nil:
 		return err
 	case err != nil:
-		c.say("%s Until then, the Node is checked by the policy of before.", view.BehindSentence(c.inForce, behind))
+		c.say("%s Until then, the Node is checked by the policy of before.", view.OldPolicySentence(c.inForce, podsWithOldPolicy))
 	}
 	return nil
 }
 
-// sayNoController says that no controller acts on a request.
-func (c *session) sayNoController(ctx context.Context) {
-	c.sayNoLeader(ctx, controller.LeaseName, verifierName, "verification controller", "is checked")
+// warnNoVerificationController says that no controller acts on a request.
+func (c *session) warnNoVerificationController(ctx context.Context) {
+	c.warnNoLeader(ctx, controller.LeaseName, verifyComponent, "verification controller", "is checked")
 }
 
 // doneForCapture is [session.printResult] about what capture is to carry out. It says if no capture runs.
 func (c *session) doneForCapture(ctx context.Context, format string, args ...any) error {
 	err := c.printResult(format, args...)
-	c.sayNoLeader(ctx, capture.LeaseName, captureName, "capture", "is carried out")
+	c.warnNoLeader(ctx, capture.LeaseName, captureComponent, "capture", "is carried out")
 	return err
 }
 
 // The components of Pods.
 const (
-	captureName  = "capture"
-	verifierName = "verify"
+	captureComponent = "capture"
+	verifyComponent  = "verify"
 )
 
 // hasReadyPod reports whether a Pod of a component is known to be Ready. A process with --leader-elect=false has no Lease, so its Ready Pod is all that
@@ -144,8 +144,8 @@ func (c *session) hasReadyPod(ctx context.Context, component string) bool {
 	return false
 }
 
-// sayNoLeader says that nothing is done, if no process leads by a Lease, and none works without one.
-func (c *session) sayNoLeader(ctx context.Context, lease, component, process, consequence string) {
+// warnNoLeader says that nothing is done, if no process leads by a Lease, and none works without one.
+func (c *session) warnNoLeader(ctx context.Context, lease, component, process, consequence string) {
 	leader, err := c.GetLeadership(ctx, lease, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -153,8 +153,8 @@ func (c *session) sayNoLeader(ctx context.Context, lease, component, process, co
 			c.say("No %s has ever led here, so nothing %s until one does.", process, consequence)
 		}
 	case err != nil:
-		c.sayUnknown("Whether a "+process+" runs", c.CallError(c.LeaseRight(lease), err))
-	case leader.Silent() > 0:
-		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.Silent().Round(time.Second), consequence)
+		c.sayUnknown("Whether a "+process+" runs", c.ExplainError(c.LeaseRight(lease), err))
+	case leader.LeaderlessFor() > 0:
+		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.LeaderlessFor().Round(time.Second), consequence)
 	}
 }

@@ -43,7 +43,7 @@ func hasPod(t *testing.T, c *session, name, component string) {
 // behindCluster has a verification controller and a capture, and a NodePolicy of generation 4 that they follow so far.
 func behindCluster(t *testing.T, verify, capture int64) (c *session, client *dynamicfake.FakeDynamicClient, got func() string) {
 	t.Helper()
-	c, client, out := clusterWith(t, retaining("1h"), map[string]map[string]string{gateName: {}})
+	c, client, out := clusterWith(t, retaining("1h"), map[string]map[string]string{gateObjectName: {}})
 	c.Now = time.Now
 	hasPod(t, c, "verify-7f9", "verify")
 	hasPod(t, c, "capture-1", "capture")
@@ -115,7 +115,7 @@ func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
 			if test.later != nil {
 				test.later(t, client)
 			}
-			err = c.awaitControllers(t.Context(), 2*time.Second)
+			err = c.awaitPolicyRead(t.Context(), 2*time.Second)
 			require.ErrorIs(t, err, test.err)
 			for _, sentence := range test.says {
 				assert.Contains(t, out(), sentence)
@@ -138,7 +138,7 @@ func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
 	c.Client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errDenied{})
 	})
-	require.NoError(t, c.awaitControllers(t.Context(), time.Second))
+	require.NoError(t, c.awaitPolicyRead(t.Context(), time.Second))
 	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n"+
 		"Whether verification controllers have read the policy's generation 4 is not known. If not, the Node is checked by the policy of before: you may not list pods in namespace nodekeep-system\n", out())
 }
@@ -146,12 +146,12 @@ func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
 func TestNobodyRunsWhereNoPodIsReadyAndThereIsNoLease(t *testing.T) {
 	c, _, out := clusterWith(t, "", nil)
 	c.Now = time.Now
-	c.sayNoController(t.Context())
+	c.warnNoVerificationController(t.Context())
 	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n", out.String())
-	assert.True(t, c.leading(t.Context()).Unstarted)
+	assert.True(t, c.captureLeader(t.Context()).NeverLed)
 	hasPod(t, c, "capture-1", "capture")
-	assert.False(t, c.leading(t.Context()).Unstarted, "with --leader-elect=false there is no Lease")
+	assert.False(t, c.captureLeader(t.Context()).NeverLed, "with --leader-elect=false there is no Lease")
 	out.Reset()
-	c.sayNoController(t.Context())
+	c.warnNoVerificationController(t.Context())
 	assert.NotEmpty(t, out.String(), "a Pod of another process")
 }

@@ -26,21 +26,21 @@ import (
 )
 
 var (
-	// errNo ends a command whose plan nobody has agreed to.
-	errNo = errors.New("nothing was changed: the answer was not yes; in a script, add --yes")
-	// errOvertaken ends a command whose plan is not right any more.
-	errOvertaken = errors.New("nothing was changed: the Node or its record has changed since the plan was made; run it again to see how")
-	// errBusy ends a command that met a conflict at each try.
-	errBusy = errors.New("nothing was changed: other clients keep changing the Node or its record; run it again")
+	// errNotConfirmed ends a command whose plan nobody has agreed to.
+	errNotConfirmed = errors.New("nothing was changed: the answer was not yes; in a script, add --yes")
+	// errChangedMeanwhile ends a command whose plan is not right any more.
+	errChangedMeanwhile = errors.New("nothing was changed: the Node or its record has changed since the plan was made; run it again to see how")
+	// errTooManyConflicts ends a command that met a conflict at each try.
+	errTooManyConflicts = errors.New("nothing was changed: other clients keep changing the Node or its record; run it again")
 )
 
 const (
-	// tries is how often a change is retried after a conflict, as long as the plan stays the same.
-	tries = 20
+	// maxConflictRetries is how often a change is retried after a conflict, as long as the plan stays the same.
+	maxConflictRetries = 20
 	// A step that changes something may take stepTimeout. If the command is interrupted during the step, the step may take afterInterrupt more, so
 	// that its result is known.
 	stepTimeout    = 30 * time.Second
-	afterInterrupt = 10 * time.Second
+	interruptGrace = 10 * time.Second
 )
 
 // proposal is a change that a command would make, by one state of the cluster.
@@ -55,32 +55,32 @@ type proposal struct {
 
 // change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
 // After a conflict with another client, change plans again.
-func change(ctx context.Context, read func(context.Context) (*proposal, error), agree func(context.Context, *proposal) error) error {
-	agreed, err := read(ctx)
-	if err != nil || agreed == nil {
+func change(ctx context.Context, read func(context.Context) (*proposal, error), confirm func(context.Context, *proposal) error) error {
+	first, err := read(ctx)
+	if err != nil || first == nil {
 		return err
 	}
-	if agree != nil {
-		if err := agree(ctx, agreed); err != nil {
+	if confirm != nil {
+		if err := confirm(ctx, first); err != nil {
 			return err
 		}
 	}
-	current := agreed
-	for range tries {
+	current := first
+	for range maxConflictRetries {
 		step, cancel := withoutInterrupt(ctx)
 		err := current.apply(step)
 		cancel()
-		if !overtaken(err) {
+		if !isConflict(err) {
 			return err
 		}
 		if current, err = read(ctx); err != nil || current == nil {
 			return err
 		}
-		if !reflect.DeepEqual(agreed.fingerprint, current.fingerprint) {
-			return errOvertaken
+		if !reflect.DeepEqual(first.fingerprint, current.fingerprint) {
+			return errChangedMeanwhile
 		}
 	}
-	return errBusy
+	return errTooManyConflicts
 }
 
 // change is [change] with the plan's own question. A dry run shows the plan and ends.
@@ -90,18 +90,18 @@ func (o *options) change(ctx context.Context, c *session, read func(context.Cont
 		if err != nil || p == nil {
 			return err
 		}
-		_, err = o.agree(ctx, c, p)
+		_, err = o.confirm(ctx, c, p)
 		return err
 	}
 	return change(ctx, read, func(ctx context.Context, p *proposal) error {
-		_, err := o.agree(ctx, c, p)
+		_, err := o.confirm(ctx, c, p)
 		return err
 	})
 }
 
-// agree shows a plan and asks whether it is to be carried out. With --yes it does neither. A dry run shows the whole plan on stdout and ends there: proceed is
+// confirm shows a plan and asks whether it is to be carried out. With --yes it does neither. A dry run shows the whole plan on stdout and ends there: proceed is
 // false.
-func (o *options) agree(ctx context.Context, c *session, p *proposal) (proceed bool, err error) {
+func (o *options) confirm(ctx context.Context, c *session, p *proposal) (proceed bool, err error) {
 	if o.dryRun {
 		if err := p.show(c.Out, p.document); err != nil {
 			return false, err
@@ -115,7 +115,7 @@ func (o *options) agree(ctx context.Context, c *session, p *proposal) (proceed b
 	document, question := p.document, p.question
 	if p.long {
 		var omitted int
-		if document, omitted = document.First(shownOfMany); omitted > 0 {
+		if document, omitted = document.First(maxShownRows); omitted > 0 {
 			question = fmt.Sprintf("%d more are not shown; --dry-run shows all.\n%s", omitted, question)
 		}
 	}
@@ -146,19 +146,19 @@ const nothingChanged = "Nothing was changed (dry run)."
 // withoutInterrupt is for a step that changes something: a command that is interrupted waits for it, too.
 func withoutInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	step, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(afterInterrupt, cancel) })
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptGrace, cancel) })
 	return step, func() { stop(); cancel() }
 }
 
-// changedAtOnce is how many Nodes or records are changed at the same time.
-const changedAtOnce = 16
+// maxParallelChanges is how many Nodes or records are changed at the same time.
+const maxParallelChanges = 16
 
-// changeEach changes items, a few at a time, and reports what became of each. After an error or Ctrl-C it starts no more, and finishes those that it
+// changeInParallel changes items, a few at a time, and reports what became of each. After an error or Ctrl-C it starts no more, and finishes those that it
 // has started. Reports come one after the other.
-func changeEach[T, R any](ctx context.Context, items []T, fn func(T) (R, error), report func(R, error)) error {
+func changeInParallel[T, R any](ctx context.Context, items []T, fn func(T) (R, error), report func(R, error)) error {
 	var mu sync.Mutex
 	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(changedAtOnce)
+	group.SetLimit(maxParallelChanges)
 	for _, item := range items {
 		group.Go(func() error {
 			if working.Err() != nil {
@@ -174,9 +174,9 @@ func changeEach[T, R any](ctx context.Context, items []T, fn func(T) (R, error),
 	return group.Wait()
 }
 
-// overtaken reports whether a write failed because its object has changed or is deleted.
-func overtaken(err error) bool {
-	return errors.Is(err, store.ErrConflict) || store.SaysGone(err) || store.SaysChanged(err)
+// isConflict reports whether a write failed because its object has changed or is deleted.
+func isConflict(err error) bool {
+	return errors.Is(err, store.ErrConflict) || store.IsGone(err) || store.IsConflict(err)
 }
 
 // ask asks on stderr and reads one line of stdin. Any answer but "y" or "yes", the end of stdin included, means no: errNo.
@@ -199,12 +199,12 @@ func (o *options) ask(ctx context.Context, c *session, question string) error {
 		if answer == "y" || answer == "yes" {
 			return nil
 		}
-		return errNo
+		return errNotConfirmed
 	}
 }
 
-// put writes a record over the version that was read, or a new one where that is empty.
-func (c *session) put(ctx context.Context, r record.Record, version string) error {
+// writeRecord writes a record over the version that was read, or a new one where that is empty.
+func (c *session) writeRecord(ctx context.Context, r record.Record, version string) error {
 	verb := "patch"
 	if version == "" {
 		verb = "create"
@@ -223,12 +223,12 @@ func (c *session) patchNode(ctx context.Context, node *observe.Node, change plan
 	return c.failedWrite(c.NodesRight("patch"), "Node "+node.Name, err)
 }
 
-// failedWrite is [cluster.Cluster.CallError] for a call that changes something. Without an answer from the API server it is not known whether the change was made.
+// failedWrite is [cluster.Cluster.ExplainError] for a call that changes something. Without an answer from the API server it is not known whether the change was made.
 func (c *session) failedWrite(right doctor.Right, subject string, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil || errors.As(err, &status):
-		return c.CallError(right, err)
+		return c.ExplainError(right, err)
 	case errors.Is(err, context.Canceled):
 		return exitError{exitInterrupted, fmt.Errorf("interrupted while %s was being changed: look whether it was", subject)}
 	default:

@@ -35,8 +35,8 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 		"another record, the same plan":  {reads: []*int{&a}, results: []error{store.ErrConflict, nil}, done: 2},
 		"another object, the same plan":  {reads: []*int{&a}, results: []error{otherUID, nil}, done: 2},
 		"no object any more":             {reads: []*int{&a, nil}, results: []error{apierrors.NewNotFound(nodes, "n1")}, done: 1},
-		"another plan":                   {reads: []*int{&a, &b}, results: []error{conflict, nil}, want: errOvertaken, done: 1},
-		"a newer state, again and again": {reads: []*int{&a}, results: []error{conflict}, want: errBusy, done: tries},
+		"another plan":                   {reads: []*int{&a, &b}, results: []error{conflict, nil}, want: errChangedMeanwhile, done: 1},
+		"a newer state, again and again": {reads: []*int{&a}, results: []error{conflict}, want: errTooManyConflicts, done: maxConflictRetries},
 		"an error":                       {reads: []*int{&a}, results: []error{failure}, want: failure, done: 1},
 		"an invalid change":              {reads: []*int{&a}, results: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil)}, want: apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil), done: 1},
 	} {
@@ -63,8 +63,8 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 func TestAChangeIsNotMadeWithoutAYes(t *testing.T) {
 	err := change(t.Context(), func(context.Context) (*proposal, error) {
 		return &proposal{apply: func(context.Context) error { assert.Fail(t, "it was made"); return nil }}, nil
-	}, func(context.Context, *proposal) error { return errNo })
-	require.ErrorIs(t, err, errNo)
+	}, func(context.Context, *proposal) error { return errNotConfirmed })
+	require.ErrorIs(t, err, errNotConfirmed)
 }
 
 func TestAStepThatWasStartedIsFinishedAlsoAfterCtrlCButNotForEver(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAStepThatWasStartedIsFinishedAlsoAfterCtrlCButNotForEver(t *testing.T) 
 		defer cancel()
 		time.AfterFunc(time.Second, interrupt)
 		<-step.Done()
-		assert.Equal(t, time.Second+afterInterrupt, time.Since(start))
+		assert.Equal(t, time.Second+interruptGrace, time.Since(start))
 		err := (&session{}).failedWrite(doctor.Right{}, "the record of Node n1", step.Err())
 		require.ErrorContains(t, err, "interrupted while the record of Node n1 was being changed")
 		code, _ := ExitCode(err)

@@ -87,14 +87,14 @@ const checkExamples = `
 
 func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &checkOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "check FILE [flags]",
 		Short:   "Check a NodePolicy: all its errors, and what it would change in this cluster",
 		Long:    checkLong,
 		Example: checkExamples,
 		GroupID: groupSee,
 		Args:    oneArg("one manifest of a NodePolicy, or - for stdin", unchecked),
-	}, prints|decides, o)
+	}, hasOutput|hasPolicy, o)
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
 	return command
 }
@@ -113,22 +113,22 @@ func (o *checkOptions) rights(c *session, _ []string) []doctor.Right {
 func (o *checkOptions) run(ctx context.Context, c *session, args []string) error {
 	content, err := readFile(args[0], o.In)
 	if err != nil {
-		return usage(fmt.Errorf("read policy: %w", err))
+		return usageError(fmt.Errorf("read policy: %w", err))
 	}
 	check := view.PolicyCheck{File: args[0]}
 	if args[0] == "-" {
 		check.File = "stdin"
 	}
-	planned, err := policy.Load(content, c.in.Policy.Gate())
+	planned, err := policy.Load(content, c.circumstances.Policy.Gate())
 	switch {
 	case errors.As(err, &check.Errors):
 		return o.reportErrors(check)
 	case err != nil:
-		return usage(err)
+		return usageError(err)
 	}
 	check.Warnings = planned.Warnings()
 	if check.Valid = true; o.againstCluster {
-		check.ComparedWith = o.policy.description
+		check.ComparedWith = o.policy.source
 		if check.Impact, err = c.compare(ctx, planned); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (o *options) reportErrors(check view.PolicyCheck) error {
 	} else if err := o.object(o.Out, "PolicyCheck", check); err != nil {
 		return err
 	}
-	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Errors), "error")))
+	return usageError(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Errors), "error")))
 }
 
 // compare goes through every Node and every record.
@@ -160,18 +160,18 @@ func (c *session) compare(ctx context.Context, planned policy.Policy) (*impact.I
 	if planned.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == planned.RulesHash() {
 		rules = planned.RulesHash() // capture does not hold them
 	}
-	comparison := impact.NewComparison(c.in, planned, rules, c.Devices(ctx, planned.LabelRules().Drivers()), c.Features(ctx, planned.LabelRules().NodeFeatures()))
+	comparison := impact.NewComparison(c.circumstances, planned, rules, c.Devices(ctx, planned.LabelRules().Drivers()), c.Features(ctx, planned.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, planned.Verify())
-	selected := impact.NewSelectedNodes(planned.Verify(), facts, string(planned.Gate()), c.in.Now)
+	selected := impact.NewSelectedNodes(planned.Verify(), facts, string(planned.Gate()), c.circumstances.Now)
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if err := comparison.See(state); err != nil {
+		if err := comparison.Add(state); err != nil {
 			return nil, err
 		}
 		if state.Node != nil {
-			selected.See(state.Node)
+			selected.Add(state.Node)
 		}
 	}
 	found := comparison.Impact()
@@ -192,11 +192,11 @@ func (c *session) profileFacts(ctx context.Context, profiles verify.Profiles) im
 		return impact.ProfileFacts{}
 	}
 	right := doctor.Right{Verb: "get", Group: appsv1.GroupName, Resource: "deployments", Namespace: c.Namespace, Name: doctor.VerifyDeployment}
-	var verifier doctor.Read[*appsv1.Deployment]
+	var verifier doctor.Reading[*appsv1.Deployment]
 	var unread []cluster.FailedCall
 	deployment, err := c.Client.AppsV1().Deployments(c.Namespace).Get(ctx, doctor.VerifyDeployment, metav1.GetOptions{})
 	switch {
-	case store.SaysGone(err):
+	case store.IsGone(err):
 		verifier = doctor.Absent[*appsv1.Deployment]()
 	case err != nil:
 		unread = append(unread, cluster.FailedCall{Right: right, Err: err})
@@ -207,7 +207,7 @@ func (c *session) profileFacts(ctx context.Context, profiles verify.Profiles) im
 	reported := map[string]bool{}
 	for _, call := range append(unread, failed...) {
 		if denied := call.Right.Denied(); !reported[denied] {
-			c.sayUnknown("Whether the profiles can pass in this cluster", c.CallError(call.Right, call.Err))
+			c.sayUnknown("Whether the profiles can pass in this cluster", c.ExplainError(call.Right, call.Err))
 			reported[denied] = true
 		}
 	}

@@ -25,8 +25,8 @@ const (
 	groupAct = "act"
 )
 
-// AddTo adds the operator's commands to the root command.
-func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
+// AddCommands adds the operator's commands to the root command.
+func AddCommands(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "Read:"}, &cobra.Group{ID: groupAct, Title: "Change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
 		newListCommand, newShowCommand, newExplainCommand, newReportCommand, newDoctorCommand, newCheckCommand,
@@ -52,7 +52,7 @@ type options struct {
 	// rights are those that the command needs; nil: none but those of its flags.
 	rights func(c *session, args []string) []doctor.Right
 	// uses returns the command's abilities without those that its other flags make unnecessary; nil: all of them are needed.
-	uses func() ability
+	effectiveTraits func() commandTraits
 }
 
 // task is a long command, whose type embeds [options]. A short one does without a type.
@@ -66,64 +66,64 @@ func newOptions(streams genericiooptions.IOStreams) *options {
 	return &options{connection: newConnection(streams)}
 }
 
-// ability is what a command takes besides its own flags.
-type ability int
+// commandTraits is what a command takes besides its own flags.
+type commandTraits int
 
 const (
-	aboutNode ability = 1 << iota // its first argument is the name of a Node
-	prints                        // -o
-	knowsGate                     // --gate-key
-	decides                       // --policy and --gate-key: what it shows or does depends on the policy
-	asks                          // --yes and --dry-run: it changes something
+	takesNode       commandTraits = 1 << iota // its first argument is the name of a Node
+	hasOutput                                 // -o
+	hasGateKey                                // --gate-key
+	hasPolicy                                 // --policy and --gate-key: what it shows or does depends on the policy
+	hasConfirmation                           // --yes and --dry-run: it changes something
 )
 
-// addTo adds the flags of these abilities.
-func (o *options) addTo(command *cobra.Command, abilities ability) {
-	if abilities&prints != 0 {
-		o.output.addTo(command)
+// addFlags adds the flags of these abilities.
+func (o *options) addFlags(command *cobra.Command, traits commandTraits) {
+	if traits&hasOutput != 0 {
+		o.output.addFlags(command)
 	}
 	switch {
-	case abilities&decides != 0:
-		o.policy.addTo(command)
-	case abilities&knowsGate != 0:
-		o.policy.addGateTo(command)
+	case traits&hasPolicy != 0:
+		o.policy.addFlags(command)
+	case traits&hasGateKey != 0:
+		o.policy.addGateFlag(command)
 	}
-	if abilities&asks != 0 {
+	if traits&hasConfirmation != 0 {
 		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 		command.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would be done; it takes no value, unlike the flag of kubectl")
 	}
 }
 
-// command completes a cobra command: it adds flags and argument checks, and wraps run. Without Args, the command takes the name of a Node if it is about
+// finishCommand completes a cobra command: it adds flags and argument checks, and wraps run. Without Args, the command takes the name of a Node if it is about
 // one, and else no argument. It calls run once the flags and rights are checked and the policy was read. The error of run gets an exit code.
-func (o *options) command(command *cobra.Command, abilities ability, run func(ctx context.Context, c *session, args []string) error) *cobra.Command {
+func (o *options) finishCommand(command *cobra.Command, traits commandTraits, run func(ctx context.Context, c *session, args []string) error) *cobra.Command {
 	args := command.Args
 	if args == nil {
 		args = noArgs
 	}
-	if abilities&aboutNode != 0 {
+	if traits&takesNode != 0 {
 		if command.Args == nil {
 			args = oneNode
 		}
 		if command.ValidArgsFunction == nil {
-			command.ValidArgsFunction = o.complete(nodeNames)
+			command.ValidArgsFunction = o.complete(completeNodes)
 		}
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if abilities&aboutNode != 0 && len(args) > 0 {
+		if traits&takesNode != 0 && len(args) > 0 {
 			args[0], _ = nodeName(args[0]) // Args has checked it
 		}
-		c, err := o.begin(command.Context(), abilities, args)
+		c, err := o.newSession(command.Context(), traits, args)
 		if err == nil {
 			err = run(command.Context(), c, args)
 		}
-		return ended(command.Context(), err)
+		return asExitError(command.Context(), err)
 	}
 	command.DisableFlagsInUseLine = true
-	command.Args = func(command *cobra.Command, given []string) error { return usage(args(command, given)) }
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	o.connection.addTo(command.Flags())
-	o.addTo(command, abilities)
+	command.Args = func(command *cobra.Command, given []string) error { return usageError(args(command, given)) }
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	o.connection.addFlags(command.Flags())
+	o.addFlags(command, traits)
 	write := command.UsageFunc()
 	command.SetUsageFunc(func(command *cobra.Command) error { // without kubectl's flags
 		HideCommonFlags(command)
@@ -136,55 +136,55 @@ func (o *options) command(command *cobra.Command, abilities ability, run func(ct
 	return command
 }
 
-// task completes a command by its methods.
-func (o *options) task(command *cobra.Command, abilities ability, t task) *cobra.Command {
+// finishTask completes a command by its methods.
+func (o *options) finishTask(command *cobra.Command, traits commandTraits, t task) *cobra.Command {
 	o.validate, o.rights = t.validate, t.rights
-	return o.command(command, abilities, t.run)
+	return o.finishCommand(command, traits, t.run)
 }
 
-func (o *options) begin(ctx context.Context, abilities ability, args []string) (*session, error) {
+func (o *options) newSession(ctx context.Context, traits commandTraits, args []string) (*session, error) {
 	if o.validate != nil {
 		if err := o.validate(); err != nil {
-			return nil, usage(err)
+			return nil, usageError(err)
 		}
 	}
-	if abilities&prints != 0 {
-		if err := o.check(); err != nil {
+	if traits&hasOutput != 0 {
+		if err := o.validateFormat(); err != nil {
 			return nil, err
 		}
 	}
 	if err := o.policy.validate(); err != nil {
 		return nil, err
 	}
-	if o.uses != nil {
-		abilities = o.uses()
+	if o.effectiveTraits != nil {
+		traits = o.effectiveTraits()
 	}
 	if o.offline {
 		p, err := o.policy.read(ctx, nil)
-		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, in: plan.Inputs{Policy: p, Now: time.Now()}}, err
+		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, circumstances: plan.Inputs{Policy: p, Now: time.Now()}}, err
 	}
 	c, err := o.open()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Require(ctx, o.needs(c, abilities, args)); err != nil {
+	if err := c.RequireRights(ctx, o.requiredRights(c, traits, args)); err != nil {
 		return nil, err
 	}
 	switch {
-	case abilities&decides != 0:
+	case traits&hasPolicy != 0:
 		p, err := o.policy.read(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		c.decideUnder(ctx, p)
+		c.usePolicy(ctx, p)
 		if o.policy.file == "" { // with --policy, it shows what those rules set, held or not
-			held, err := c.RulesHeld(ctx, p)
+			held, err := c.HoldsRules(ctx, p)
 			if err != nil {
 				return nil, err
 			}
-			c.in.Policy = p.Holding(held)
+			c.circumstances.Policy = p.WithRulesHeld(held)
 		}
-	case abilities&knowsGate != 0:
+	case traits&hasGateKey != 0:
 		c.gate, err = o.policy.gate(ctx, c)
 	}
 	return c, err
@@ -254,7 +254,7 @@ const aboutCommonFlags = "These flags work with every operator's command. They a
 // commonFlags returns the help of the flags that all commands have in common.
 func commonFlags() string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addTo(flags)
+	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addFlags(flags)
 	return strings.TrimRight(flags.FlagUsages(), "\n")
 }
 
@@ -268,8 +268,8 @@ func HideCommonFlags(command *cobra.Command) {
 	})
 }
 
-// oneOf adds a flag that a shell completes by its values.
-func oneOf(command *cobra.Command, value *string, name, text string, values ...string) {
+// addChoiceFlag adds a flag that a shell completes by its values.
+func addChoiceFlag(command *cobra.Command, value *string, name, text string, values ...string) {
 	command.Flags().StringVar(value, name, *value, text)
 	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -43,9 +43,9 @@ func (c *connection) complete(completers ...completer) cobra.CompletionFunc {
 	}
 }
 
-// nodeNames lists Nodes and records, as far as the caller may read them and there is time. The API server cannot select by the
+// completeNodes lists Nodes and records, as far as the caller may read them and there is time. The API server cannot select by the
 // beginning of a name, but sorts by it.
-func nodeNames(ctx context.Context, c *session, _ []string, begun string) []string {
+func completeNodes(ctx context.Context, c *session, _ []string, begun string) []string {
 	names := map[string]bool{}
 	add := func(name string) (proceed bool) {
 		if strings.HasPrefix(name, begun) {
@@ -70,8 +70,8 @@ func nodeNames(ctx context.Context, c *session, _ []string, begun string) []stri
 	return slices.Sorted(maps.Keys(names))
 }
 
-// recordedItems lists the labels and taints in the record of the Node in args[0]. It omits those that the command line already names.
-func recordedItems(ctx context.Context, c *session, args []string, _ string) (items []string) {
+// completeItems lists the labels and taints in the record of the Node in args[0]. It omits those that the command line already names.
+func completeItems(ctx context.Context, c *session, args []string, _ string) (items []string) {
 	name, err := nodeName(args[0])
 	if err != nil {
 		return nil

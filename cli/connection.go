@@ -34,7 +34,7 @@ func newConnection(streams genericiooptions.IOStreams) *connection {
 	return &connection{IOStreams: streams, flags: flags}
 }
 
-func (c *connection) addTo(flags *pflag.FlagSet) {
+func (c *connection) addFlags(flags *pflag.FlagSet) {
 	common := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.flags.AddFlags(common)
 	common.Lookup("namespace").Usage = "The namespace that nodekeep is installed in, where the records live"
@@ -47,16 +47,16 @@ func (c *connection) addTo(flags *pflag.FlagSet) {
 // open reads the kubeconfig; it makes no call yet. An error is one in how the command was called.
 func (c *connection) open() (*session, error) {
 	if err := checkNamespace("--namespace", *c.flags.Namespace); err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
-		return nil, usage(fmt.Errorf("read kubeconfig: %w", err))
+		return nil, usageError(fmt.Errorf("read kubeconfig: %w", err))
 	}
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // the command reports every error once
 	opened, err := cluster.Open(config, *c.flags.Namespace)
 	if err != nil {
-		return nil, usage(fmt.Errorf("read kubeconfig: %w", err))
+		return nil, usageError(fmt.Errorf("read kubeconfig: %w", err))
 	}
 	return &session{Cluster: opened, IOStreams: c.IOStreams}, nil
 }

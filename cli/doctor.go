@@ -28,7 +28,7 @@ type doctorOptions struct {
 
 func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &doctorOptions{options: newOptions(streams)}
-	command := o.command(&cobra.Command{
+	command := o.finishCommand(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Check the installation, and name a remedy for each problem",
 		Long: `Doctor looks at everything that nodekeep consists of in a cluster:
@@ -72,7 +72,7 @@ manifests of this build: run the nodekeep of the installed version.`,
 			# For scripts: what is not right
 			nodekeep doctor -o jsonpath='{range .checks[?(@.status!="ok")]}{.check}{": "}{.what}{"\n"}{end}'`,
 		GroupID: groupSee,
-	}, prints, o.run)
+	}, hasOutput, o.run)
 	o.validate = o.checkFlags
 	o.name = func() string { return command.Root().DisplayName() }
 	flags := command.Flags()
@@ -100,12 +100,12 @@ func (o *doctorOptions) run(ctx context.Context, c *session, _ []string) error {
 	if err != nil {
 		return err
 	}
-	report := doctor.Judge(seen, o.Skip)
+	report := doctor.RunChecks(seen, o.Skip)
 	if err := o.report(c, report); err != nil {
 		return err
 	}
 	if !report.Healthy {
-		return findings(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
+		return findingsError(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
 	}
 	return nil
 }

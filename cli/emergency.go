@@ -30,9 +30,9 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopWithin is how long the command waits, in addition to --settle, until dry runs are no longer gated (with --end: are gated again). The Nodes that exist
+// stopTimeout is how long the command waits, in addition to --settle, until dry runs are no longer gated (with --end: are gated again). The Nodes that exist
 // are freed all the same.
-const stopWithin = 40 * time.Second
+const stopTimeout = 40 * time.Second
 
 // errEmergency ends a command that would close a Node.
 var errEmergency = errors.New("during an emergency no Node is verified")
@@ -45,11 +45,11 @@ var errUnplanned = errors.New("nothing was changed: an emergency was declared af
 
 // emergency is one run of `emergency`. Each step is tried whatever became of the ones before it: all that went wrong is said at the end.
 type emergency struct {
-	stopping
-	end      string        // the command that ends it
-	patience time.Duration // see [stopWithin]
-	closed   []string      // the Nodes that nodekeep kept closed when the plan was made
-	declared view.Declared // whether an emergency was declared when the plan of its end was made
+	nodeOpener
+	end            string              // the command that ends it
+	timeout        time.Duration       // see [stopTimeout]
+	closedBefore   []string            // the Nodes that nodekeep kept closed when the plan was made
+	declaredBefore view.EmergencyState // whether an emergency was declared when the plan of its end was made
 }
 
 // emergencyOptions are the flags of `emergency`.
@@ -94,13 +94,13 @@ const emergencyExamples = `
 
 func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &emergencyOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "emergency [flags]",
 		Short:   "In an emergency: open all Nodes, and keep new ones open until --end",
 		Long:    emergencyLong,
 		Example: emergencyExamples,
 		GroupID: groupAct,
-	}, knowsGate|asks, o)
+	}, hasGateKey|hasConfirmation, o)
 	flags := command.Flags()
 	flags.BoolVar(&o.end, "end", false, "end the emergency: nodekeep gates and verifies new Nodes again")
 	flags.DurationVar(&o.settle, "settle", 5*time.Second, "how long all dry runs must show the change before it counts as seen by every API server")
@@ -120,7 +120,7 @@ func (o *emergencyOptions) rights(c *session, _ []string) []doctor.Right {
 	if o.dryRun {
 		return needed
 	}
-	for _, object := range (&emergency{stopping: stopping{session: c}}).declarationObjects() { // what is left of a declaration is deleted and created again, so the right to delete is needed, too
+	for _, object := range (&emergency{nodeOpener: nodeOpener{session: c}}).declarationObjects() { // what is left of a declaration is deleted and created again, so the right to delete is needed, too
 		needed = append(needed, object.right)
 	}
 	if o.end {
@@ -133,33 +133,33 @@ func (o *emergencyOptions) rights(c *session, _ []string) []doctor.Right {
 }
 
 func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) error {
-	kubelet, err := webhook.NewDryRun(c.Config)
+	dryRun, err := webhook.NewDryRun(c.Config)
 	if err != nil {
 		return err
 	}
-	e := &emergency{stopping: stopping{c, kubelet, o.settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
+	e := &emergency{nodeOpener: nodeOpener{c, dryRun, o.settle, emergencyManager}, end: c.commandLine("emergency --end"), timeout: stopTimeout}
 	plan, question, action := e.plan, "Declare the emergency?", e.declare
 	if o.end {
-		plan, question, action = e.endPlan, "End the emergency?", e.finish
+		plan, question, action = e.endPlan, "End the emergency?", e.endEmergency
 	}
 	document, needed, err := plan(ctx)
 	if err != nil || !needed {
 		return err
 	}
-	if proceed, err := o.agree(ctx, c, &proposal{document: document, question: question}); err != nil || !proceed {
+	if proceed, err := o.confirm(ctx, c, &proposal{document: document, question: question}); err != nil || !proceed {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return orInterrupted(ctx, action(limited))
+	return interruptedError(ctx, action(limited))
 }
 
-// orInterrupted gives an error the exit code 130 if Ctrl-C has canceled ctx, and else 1.
-func orInterrupted(ctx context.Context, err error) error {
+// interruptedError gives an error the exit code 130 if Ctrl-C has canceled ctx, and else 1.
+func interruptedError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %w", err)}
 	}
-	return findings(err)
+	return findingsError(err)
 }
 
 // dryRunRights returns the rights to a dry run of a registration. They are optional: without them nothing is proved.
@@ -170,34 +170,34 @@ func dryRunRights() []doctor.Right {
 	}
 }
 
-// nodekeep returns a command for the installation that is meant.
-func (c *session) nodekeep(command string) string {
+// commandLine returns a command for the installation that is meant.
+func (c *session) commandLine(command string) string {
 	if c.Namespace == DefaultNamespace {
 		return program + " " + command
 	}
 	return program + " -n " + c.Namespace + " " + command
 }
 
-// emergencyDeclared reports whether an emergency is declared, and says so on stderr. The command then decides by a policy that closes no Node.
-func (c *session) emergencyDeclared(ctx context.Context) bool {
+// applyEmergency reports whether an emergency is declared, and says so on stderr. The command then decides by a policy that closes no Node.
+func (c *session) applyEmergency(ctx context.Context) bool {
 	declared, err := c.GetEmergency(ctx)
 	c.sayUnknown("Whether an emergency is declared", err)
-	if line := declared.Line(c.nodekeep("emergency --end"), c.Now()); line != "" {
+	if line := declared.Line(c.commandLine("emergency --end"), c.Now()); line != "" {
 		c.say("%s", line)
 	}
-	c.in.Policy = c.in.Policy.Suspending(declared.Holds)
-	return declared.Holds
+	c.circumstances.Policy = c.circumstances.Policy.WithEmergency(declared.Active)
+	return declared.Active
 }
 
-// ignored returns why the API server cannot see an emergency; empty: it can.
-func (e *emergency) ignored(ctx context.Context) (reason string, err error) {
-	allowed, err := e.mayDoEverything(ctx)
+// unseenReason returns why the API server cannot see an emergency; empty: it can.
+func (e *emergency) unseenReason(ctx context.Context) (reason string, err error) {
+	allowed, err := e.captureIsClusterAdmin(ctx)
 	if allowed {
 		return "ServiceAccount " + doctor.CaptureDeployment + " may do everything", nil
 	}
-	unconditional, unread := e.unconditional(ctx)
-	if unconditional != "" {
-		return unconditional + " is of an older nodekeep, and has no condition " + noEmergency, nil
+	object, unread := e.objectIgnoringEmergency(ctx)
+	if object != "" {
+		return object + " is of an older nodekeep, and has no condition " + noEmergency, nil
 	}
 	return "", errors.Join(err, unread)
 }
@@ -205,15 +205,15 @@ func (e *emergency) ignored(ctx context.Context) (reason string, err error) {
 // noEmergency is the match condition by which the API server sees an emergency.
 const noEmergency = "no-emergency"
 
-// unconditional returns an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
-func (e *emergency) unconditional(ctx context.Context) (object string, err error) {
+// objectIgnoringEmergency returns an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
+func (e *emergency) objectIgnoringEmergency(ctx context.Context) (object string, err error) {
 	admission := e.Client.AdmissionregistrationV1()
 	conditional := func(conditions []admissionv1.MatchCondition) bool {
 		return slices.ContainsFunc(conditions, func(c admissionv1.MatchCondition) bool { return c.Name == noEmergency })
 	}
-	gate, gateErr := admission.MutatingAdmissionPolicies().Get(ctx, gateName, metav1.GetOptions{})
+	gate, gateErr := admission.MutatingAdmissionPolicies().Get(ctx, gateObjectName, metav1.GetOptions{})
 	if gateErr == nil && !conditional(gate.Spec.MatchConditions) {
-		return "MutatingAdmissionPolicy " + gateName, nil
+		return "MutatingAdmissionPolicy " + gateObjectName, nil
 	}
 	calls, callsErr := admission.MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
 	if callsErr == nil && slices.ContainsFunc(calls.Webhooks, func(w admissionv1.MutatingWebhook) bool { return !conditional(w.MatchConditions) }) {
@@ -223,25 +223,25 @@ func (e *emergency) unconditional(ctx context.Context) (object string, err error
 		if apierrors.IsNotFound(err) { // it gates no Node
 			return nil
 		}
-		return e.CallError(doctor.Right{Verb: "get", Group: groupAdmission, Resource: resource}, err)
+		return e.ExplainError(doctor.Right{Verb: "get", Group: admissionGroup, Resource: resource}, err)
 	}
 	return "", errors.Join(known("mutatingadmissionpolicies", gateErr), known("mutatingwebhookconfigurations", callsErr))
 }
 
-// mayDoEverything reports whether capture's account may do everything, and so also what no emergency grants.
-func (e *emergency) mayDoEverything(ctx context.Context) (bool, error) {
+// captureIsClusterAdmin reports whether capture's account may do everything, and so also what no emergency grants.
+func (e *emergency) captureIsClusterAdmin(ctx context.Context) (bool, error) {
 	group := "system:serviceaccounts"
 	review, err := e.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + e.Namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.Namespace, "system:authenticated"},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: e.Namespace, Verb: "continue", Group: nodepolicy.Resource().Group, Resource: "closing"},
 	}}, metav1.CreateOptions{})
 	if err != nil {
-		return false, e.CallError(doctor.Right{Verb: "create", Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, err)
+		return false, e.ExplainError(doctor.Right{Verb: "create", Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, err)
 	}
 	return review.Status.Allowed, nil
 }
 
-// keys returns the result of [stopping.verificationKeys], or the default key where the policy cannot be read.
+// keys returns the result of [nodeOpener.verificationKeys], or the default key where the policy cannot be read.
 func (e *emergency) keys(ctx context.Context) (keys []string, unknown error) {
 	if keys, unknown = e.verificationKeys(ctx); unknown != nil {
 		return []string{verify.Taint}, unknown
@@ -257,11 +257,11 @@ func (e *emergency) sayKeysUnknown(err error) {
 
 // plan shows what a declaration would do now.
 func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err error) {
-	plan := view.Emergency{Cluster: e.Config.Host, Namespace: e.Namespace, End: e.end}
+	plan := view.Emergency{Cluster: e.Config.Host, Namespace: e.Namespace, EndCommand: e.end}
 	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		e.sayUnknown("Whether an emergency is declared already", err)
 	}
-	if plan.Ignored, err = e.ignored(ctx); err != nil {
+	if plan.UnseenReason, err = e.unseenReason(ctx); err != nil {
 		plan.UnknownReason, _, _ = strings.Cut(err.Error(), "\n")
 	}
 	if plan.Gated, err = e.nodesToFree(ctx, e.gateRemoval(time.Time{})); err != nil {
@@ -272,10 +272,10 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	if plan.Unverified, err = e.nodesToFree(ctx, verificationTaints(keys)); err != nil {
 		return view.Document{}, false, err
 	}
-	e.closed = sets.List(sets.New(plan.Gated...).Insert(plan.Unverified...))
+	e.closedBefore = sets.List(sets.New(plan.Gated...).Insert(plan.Unverified...))
 	plan.Objects = e.toCreate(ctx)
-	if plan.Ignored != "" {
-		deleted, err := e.planned(ctx, e.gatingObjects())
+	if plan.UnseenReason != "" {
+		deleted, err := e.plannedSteps(ctx, e.gatingObjects())
 		if err != nil {
 			return view.Document{}, false, err
 		}
@@ -285,8 +285,8 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 }
 
 // toCreate returns the two objects as [emergency.createObjects] finds them.
-func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
-	role, binding, err := e.GetDeclaration(ctx)
+func (e *emergency) toCreate(ctx context.Context) []view.ObjectStep {
+	role, binding, err := e.GetEmergencyObjects(ctx)
 	step := func(exists, right bool) string {
 		switch {
 		case err != nil:
@@ -298,9 +298,9 @@ func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
 		}
 		return "to be created"
 	}
-	return []view.PlannedDeletion{
-		{Kind: "Role", Name: manifests.EmergencyName, State: step(role != nil, nodepolicy.Grants(role))},
-		{Kind: "RoleBinding", Name: manifests.EmergencyName, State: step(binding != nil, nodepolicy.Binds(binding))},
+	return []view.ObjectStep{
+		{Kind: "Role", Name: manifests.EmergencyName, Step: step(role != nil, nodepolicy.Grants(role))},
+		{Kind: "RoleBinding", Name: manifests.EmergencyName, Step: step(binding != nil, nodepolicy.Binds(binding))},
 	}
 }
 
@@ -308,7 +308,7 @@ func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
 func (e *emergency) declare(ctx context.Context) error {
 	errs := []error{e.createObjects(ctx)} // first: it is what matters
 	keys, unknown := e.keys(ctx)
-	stopped, begun, err := e.stop(ctx)
+	stopped, result, err := e.ensureUngated(ctx)
 	errs = append(errs, err, e.freeAll(ctx, e.gateRemoval(stopped)), e.freeAll(ctx, verificationTaints(keys)))
 	opened, err := e.opened(ctx, keys, unknown == nil)
 	errs = append(errs, err)
@@ -321,57 +321,57 @@ func (e *emergency) declare(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("not all could be done. Correct the cause, and run it again:\n%w", err)
 	}
-	begun.End, begun.Doctor = e.end, e.nodekeep("doctor")
-	for _, line := range begun.Lines() {
+	result.EndCommand, result.DoctorCommand = e.end, e.commandLine("doctor")
+	for _, line := range result.Lines() {
 		_ = e.printResult("%s", line)
 	}
-	return begun.Err()
+	return result.Err()
 }
 
 // opened returns what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
 func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view.Opened, error) {
-	opened := view.NewOpened(e.closed, known)
+	opened := view.NewOpened(e.closedBefore, known)
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
 			return view.Opened{}, fmt.Errorf("list nodes: %w", err)
 		}
-		opened.See(node, e.gate.Present(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0)
+		opened.Add(node, e.gate.Present(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0)
 	}
 	return opened, nil
 }
 
-// stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
-func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.DeclareResult, err error) {
-	reason, unasked := e.ignored(ctx)
+// ensureUngated waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
+func (e *emergency) ensureUngated(ctx context.Context) (stopped time.Time, result view.DeclareResult, err error) {
+	reason, unasked := e.unseenReason(ctx)
 	if reason == "" {
 		e.sayUnknown("Whether the API server sees the emergency", unasked)
-		stopped, begun, err = e.stoppedWithin(ctx)
-		begun.Lasts = begun.Lasts && unasked == nil // without that answer, an older webhook may only be down, and would gate again
+		stopped, result, err = e.awaitUngatedInTime(ctx)
+		result.Lasts = result.Lasts && unasked == nil // without that answer, an older webhook may only be down, and would gate again
 		if err == nil || ctx.Err() != nil {
-			return stopped, begun, err
+			return stopped, result, err
 		}
-		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settleTime+e.patience)
+		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settleTime+e.timeout)
 	} else {
 		reason = "the API server cannot see the emergency: " + reason
 	}
 	_ = e.printResult("%s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", reason)
 	deleted := e.delete(ctx, e.gatingObjects()...)
-	stopped, begun, err = e.stoppedWithin(ctx)
-	return stopped, begun, errors.Join(deleted, err)
+	stopped, result, err = e.awaitUngatedInTime(ctx)
+	return stopped, result, errors.Join(deleted, err)
 }
 
-func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun view.DeclareResult, err error) {
-	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.patience)
+func (e *emergency) awaitUngatedInTime(ctx context.Context) (stopped time.Time, result view.DeclareResult, err error) {
+	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.timeout)
 	defer cancel()
-	stopped, refused, err := e.untilStopped(waiting)
+	stopped, refused, err := e.awaitUngated(waiting)
 	if err != nil {
-		return stopped, begun, err
+		return stopped, result, err
 	}
-	begun.Refused = refused
-	begun.Missing, err = e.missing(ctx)
+	result.Refused = refused
+	result.Missing, err = e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	begun.Lasts = err == nil && !begun.Missing.NonEmpty()
-	return stopped, begun, nil
+	result.Lasts = err == nil && !result.Missing.NonEmpty()
+	return stopped, result, nil
 }
 
 // freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
@@ -402,7 +402,7 @@ func (e *emergency) createObjects(ctx context.Context) error {
 	if err := errors.Join(yaml.UnmarshalStrict([]byte(documents[0]), &role), yaml.UnmarshalStrict([]byte(documents[1]), &binding)); err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
-	existing, bound, err := e.GetDeclaration(ctx)
+	existing, bound, err := e.GetEmergencyObjects(ctx)
 	e.sayUnknown("What is there of "+manifests.EmergencyName, err)
 	rbac, createOptions := e.Client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
 	objects := e.declarationObjects() // the RoleBinding, then the Role
@@ -421,14 +421,14 @@ func (e *emergency) createObjects(ctx context.Context) error {
 	switch declared, err := e.GetEmergency(ctx); {
 	case err != nil:
 		return fmt.Errorf("whether the emergency is declared is not known: %w", err)
-	case !declared.Holds:
+	case !declared.Active:
 		return errUndeclared
 	}
 	return nil
 }
 
 // create creates one object, unless it is there and right.
-func (e *emergency) create(ctx context.Context, object objectDeletion, exists, right bool, create func() error) error {
+func (e *emergency) create(ctx context.Context, object managedObject, exists, right bool, create func() error) error {
 	switch {
 	case exists && right:
 		return e.printResult("%s %s: is there", object.kind, object.name)
@@ -440,33 +440,33 @@ func (e *emergency) create(ctx context.Context, object objectDeletion, exists, r
 	if err := create(); apierrors.IsAlreadyExists(err) {
 		return e.printResult("%s %s: is there", object.kind, object.name)
 	} else if err != nil {
-		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.CallError(object.rightTo("create"), err))
+		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.ExplainError(object.rightTo("create"), err))
 	}
 	return e.printResult("%s %s: created", object.kind, object.name)
 }
 
 // endPlan shows what the end would do now. Without an emergency nothing is to be done.
 func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, err error) {
-	role, binding, err := e.GetDeclaration(ctx)
+	role, binding, err := e.GetEmergencyObjects(ctx)
 	if err != nil {
 		return view.Document{}, false, err
 	}
 	if role == nil && binding == nil {
 		return view.Document{}, false, e.printResult("no emergency is declared in namespace %s", e.Namespace)
 	}
-	plan := view.EmergencyEnd{Cluster: e.Config.Host, Namespace: e.Namespace, Check: e.nodekeep("recheck --all")}
+	plan := view.EmergencyEnd{Cluster: e.Config.Host, Namespace: e.Namespace, RecheckCommand: e.commandLine("recheck --all")}
 	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		return view.Document{}, false, err
 	}
-	if plan.Objects, err = e.planned(ctx, e.declarationObjects()); err != nil {
+	if plan.Objects, err = e.plannedSteps(ctx, e.declarationObjects()); err != nil {
 		return view.Document{}, false, err
 	}
-	e.declared = plan.Declared
+	e.declaredBefore = plan.Declared
 	plan.Missing, err = e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
 	plan.Gates = err == nil && len(plan.Missing.Gate) == 0
 	plan.Unprovable = e.unprovable(ctx)
-	if plan.Nodes, err = e.reopened(ctx, plan.Declared); err != nil {
+	if plan.Nodes, err = e.emergencyEndNodes(ctx, plan.Declared); err != nil {
 		plan.Unknown = err.Error()
 	}
 	return plan.Document(e.Now()), true, nil
@@ -475,7 +475,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 // unprovable returns the right that the caller lacks to prove the end; empty: no missing right is known.
 func (e *emergency) unprovable(ctx context.Context) string {
 	for _, right := range dryRunRights() {
-		if allowed, err := e.Allowed(ctx, right); err == nil && !allowed {
+		if allowed, err := e.CanI(ctx, right); err == nil && !allowed {
 			return right.Denied()
 		}
 	}
@@ -485,13 +485,13 @@ func (e *emergency) unprovable(ctx context.Context) string {
 // missing returns the objects by which nodekeep acts on new Nodes, and that do not exist.
 func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
 	objects := append(e.gatingObjects(), // and what these refer to
-		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
-		deletionOf(doctor.Right{Group: rbacv1.GroupName, Namespace: e.Namespace}, "Role", gateName, e.Client.RbacV1().Roles(e.Namespace)))
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingAdmissionPolicy", gateObjectName, e.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
+		managedObjectOf(doctor.Right{Group: rbacv1.GroupName, Namespace: e.Namespace}, "Role", gateObjectName, e.Client.RbacV1().Roles(e.Namespace)))
 	var errs []error
 	for _, object := range objects {
 		switch err := object.exists(ctx); {
 		case !apierrors.IsNotFound(err):
-			errs = append(errs, e.CallError(object.rightTo("get"), err))
+			errs = append(errs, e.ExplainError(object.rightTo("get"), err))
 		case object.name == webhookName:
 			missing.Webhook = append(missing.Webhook, object.kind+" "+object.name)
 		default:
@@ -501,28 +501,28 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 	return missing, errors.Join(errs...)
 }
 
-// reopened returns the Nodes that the end concerns.
-func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impact.Reopened, error) {
+// emergencyEndNodes returns the Nodes that the end concerns.
+func (e *emergency) emergencyEndNodes(ctx context.Context, declared view.EmergencyState) (impact.EmergencyEndNodes, error) {
 	inForce, err := e.GetPolicyInForce(ctx, e.gate)
 	if err != nil {
-		return impact.Reopened{}, err
+		return impact.EmergencyEndNodes{}, err
 	}
-	reopening := impact.NewReopening(inForce.Policy, declared.Holds, declared.Created.Time, e.Now())
+	reopening := impact.NewEmergencyEndCounter(inForce.Policy, declared.Active, declared.Created.Time, e.Now())
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
-			return impact.Reopened{}, fmt.Errorf("list nodes: %w", err)
+			return impact.EmergencyEndNodes{}, fmt.Errorf("list nodes: %w", err)
 		}
-		reopening.See(node)
+		reopening.Add(node)
 	}
-	return reopening.Reopened(), nil
+	return reopening.Nodes(), nil
 }
 
-// finish ends the emergency of which the plan was made.
-func (e *emergency) finish(ctx context.Context) error {
+// endEmergency ends the emergency of which the plan was made.
+func (e *emergency) endEmergency(ctx context.Context) error {
 	switch current, err := e.GetEmergency(ctx); {
 	case err != nil:
 		return exitError{exitNotDone, fmt.Errorf("nothing was changed: %w", err)}
-	case current.Holds && (!e.declared.Holds || !current.Created.Equal(&e.declared.Created)):
+	case current.Active && (!e.declaredBefore.Active || !current.Created.Equal(&e.declaredBefore.Created)):
 		return exitError{exitNotDone, errUnplanned}
 	}
 	if err := e.delete(ctx, e.declarationObjects()...); err != nil {
@@ -530,7 +530,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	}
 	missing, err := e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	ended := view.EndResult{Missing: missing, Check: e.nodekeep("recheck --all"), Doctor: e.nodekeep("doctor"), Undeclared: !e.declared.Holds}
+	ended := view.EndResult{Missing: missing, RecheckCommand: e.commandLine("recheck --all"), DoctorCommand: e.commandLine("doctor"), Undeclared: !e.declaredBefore.Active}
 	switch {
 	case ended.Undeclared:
 	case len(missing.Gate) > 0 && len(missing.Webhook) > 0:
@@ -538,7 +538,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	default:
 		ended.Unconfirmed = e.unconfirmed(ctx)
 	}
-	if ended.Nodes, err = e.reopened(ctx, e.declared); err != nil {
+	if ended.Nodes, err = e.emergencyEndNodes(ctx, e.declaredBefore); err != nil {
 		e.sayUnknown("Which Nodes are open and not verified", err)
 	}
 	for _, line := range ended.Lines() {
@@ -549,15 +549,15 @@ func (e *emergency) finish(ctx context.Context) error {
 
 // unconfirmed returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unconfirmed(ctx context.Context) string {
-	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.patience)
+	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.timeout)
 	defer cancel()
-	switch _, refused, err := e.await(waiting, true); {
+	switch _, refused, err := e.awaitDryRuns(waiting, true); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "nodekeep did not act on every dry run within --timeout"
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:
-		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settleTime+e.patience)
+		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settleTime+e.timeout)
 	case refused != nil:
 		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
 	}

@@ -35,7 +35,7 @@ import (
 
 // gatePolicy and gateCalls are those of an installation, of which each knows emergencies or does not.
 func gatePolicy(knows bool) *admissionv1.MutatingAdmissionPolicy {
-	return &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateName}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
+	return &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
 }
 
 func gateCalls(knows bool) *admissionv1.MutatingWebhookConfiguration {
@@ -54,7 +54,7 @@ func conditions(knows bool) []admissionv1.MatchCondition {
 
 // gatesNodes returns all by which an installation acts on new Nodes.
 func gatesNodes() []runtime.Object {
-	gate, local := metav1.ObjectMeta{Name: gateName}, metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}
+	gate, local := metav1.ObjectMeta{Name: gateObjectName}, metav1.ObjectMeta{Name: gateObjectName, Namespace: DefaultNamespace}
 	return []runtime.Object{
 		gatePolicy(true), gateCalls(true), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: local}, &rbacv1.RoleBinding{ObjectMeta: local},
 	}
@@ -69,7 +69,7 @@ func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client 
 		return true, &authorizationv1.SubjectAccessReview{}, nil
 	})
 	c.Client, c.Out, c.gate, c.Now = client, stderr, policy.DefaultGate, time.Now
-	return &emergency{stopping: stopping{session: c}, end: "nodekeep emergency --end"}, client, stderr
+	return &emergency{nodeOpener: nodeOpener{session: c}, end: "nodekeep emergency --end"}, client, stderr
 }
 
 func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
@@ -95,10 +95,10 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 			})
 			if test.denied != "" {
 				client.PrependReactor("get", test.denied, func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, apierrors.NewForbidden(admissionv1.Resource(test.denied), gateName, errDenied{})
+					return true, nil, apierrors.NewForbidden(admissionv1.Resource(test.denied), gateObjectName, errDenied{})
 				})
 			}
-			reason, err := e.ignored(t.Context())
+			reason, err := e.unseenReason(t.Context())
 			assert.True(t, strings.HasPrefix(reason, test.reason), reason)
 			assert.Equal(t, test.reason == "", reason == "")
 			if test.err == "" {
@@ -112,15 +112,15 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 
 // A gate that knows emergencies by its name, and gates all the same.
 func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
-	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}}
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}}
 	e, client, out := emergencyOn(t, gatePolicy(true), gateCalls(true), binding)
 	bindings := client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
 	gates := func(ctx context.Context) bool {
-		_, err := bindings.Get(ctx, gateName, metav1.GetOptions{})
+		_, err := bindings.Get(ctx, gateObjectName, metav1.GetOptions{})
 		return err == nil
 	}
 	registersAt(t, e, gates)
-	_, begun, err := e.stop(t.Context())
+	_, begun, err := e.ensureUngated(t.Context())
 	require.NoError(t, err)
 	assert.False(t, begun.Lasts)
 	assert.Contains(t, begun.Missing.Gate, "MutatingAdmissionPolicyBinding nodekeep-gate")
@@ -143,8 +143,8 @@ func TestItIsNotSaidThatAnEmergencyLastsWhereItIsNotKnownWhetherTheAPIServerSees
 func TestALongSettlingTimeIsNoReasonToDeleteWhatGates(t *testing.T) {
 	e, _, out := emergencyOn(t, gatesNodes()...)
 	registersAt(t, e, func(context.Context) bool { return false })
-	e.settleTime, e.patience = 2*dryRunEvery, dryRunEvery
-	_, begun, err := e.stop(t.Context())
+	e.settleTime, e.timeout = 2*dryRunInterval, dryRunInterval
+	_, begun, err := e.ensureUngated(t.Context())
 	require.NoError(t, err)
 	assert.True(t, begun.Lasts)
 	assert.Equal(t, "new Nodes are no longer gated\n", out.String(), "nothing is deleted")
@@ -163,9 +163,9 @@ func registersAt(t *testing.T, e *emergency, gates func(ctx context.Context) boo
 	}))
 	t.Cleanup(server.Close)
 	var err error
-	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+	e.dryRun, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.settleTime, e.patience = time.Millisecond, time.Second
+	e.settleTime, e.timeout = time.Millisecond, time.Second
 }
 
 // Whichever process opened them: this command, capture or verify.
@@ -220,7 +220,7 @@ func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
 
 	states := func(e *emergency) (states []string) {
 		for _, object := range e.toCreate(t.Context()) {
-			states = append(states, object.Kind+" "+object.State)
+			states = append(states, object.Kind+" "+object.Step)
 		}
 		return states
 	}
@@ -243,9 +243,9 @@ func refusesDryRuns(t *testing.T, e *emergency) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(server.Close)
 	var err error
-	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+	e.dryRun, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.settleTime, e.patience = time.Millisecond, time.Second
+	e.settleTime, e.timeout = time.Millisecond, time.Second
 }
 
 func TestADeclarationWhoseDryRunsAreRefusedIsNoProof(t *testing.T) {
@@ -310,7 +310,7 @@ func TestThePlanOfTheEndSaysThatNodesAreGatedOnlyWhereWhatGatesIsKnown(t *testin
 	}
 	says("new Nodes are gated and verified again, as the policy says")
 	client.PrependReactor("get", "mutatingadmissionpolicybindings", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), gateName, errDenied{})
+		return true, nil, apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), gateObjectName, errDenied{})
 	})
 	says("new Nodes are verified again, as the policy says")
 }
@@ -324,7 +324,7 @@ func TestAnEmergencyThatThePlanOfTheEndDidNotShowIsNotEnded(t *testing.T) {
 	stays := func(reason string) {
 		t.Helper()
 		out.Reset()
-		err := e.finish(t.Context())
+		err := e.endEmergency(t.Context())
 		require.ErrorIs(t, err, errUnplanned, reason)
 		code, _ := ExitCode(err)
 		assert.Equal(t, exitNotDone, code)
@@ -353,7 +353,7 @@ func TestAnEmergencyThatThePlanOfTheEndDidNotShowIsNotEnded(t *testing.T) {
 	client.PrependReactor("get", "rolebindings", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(rbacv1.Resource("rolebindings"), manifests.EmergencyName, errDenied{})
 	})
-	err = e.finish(t.Context())
+	err = e.endEmergency(t.Context())
 	require.ErrorContains(t, err, "nothing was changed: ")
 	code, _ := ExitCode(err)
 	assert.Equal(t, exitNotDone, code)
@@ -378,11 +378,11 @@ func TestAnEndWhoseProofIsInterruptedExitsAsCtrlCDoes(t *testing.T) {
 				ctrlC()
 				return false
 			})
-			e.patience = time.Minute
+			e.timeout = time.Minute
 			limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 
-			err = orInterrupted(ctx, e.finish(limited))
+			err = interruptedError(ctx, e.endEmergency(limited))
 
 			require.Error(t, err)
 			assert.True(t, strings.HasPrefix(err.Error(), test.says), err)
@@ -391,7 +391,7 @@ func TestAnEndWhoseProofIsInterruptedExitsAsCtrlCDoes(t *testing.T) {
 			assert.Contains(t, out.String(), "the emergency is ended\n")
 		})
 	}
-	assert.NoError(t, orInterrupted(t.Context(), nil))
+	assert.NoError(t, interruptedError(t.Context(), nil))
 }
 
 // ends plans the end of an emergency, and ends it.
@@ -400,7 +400,7 @@ func (e *emergency) ends(t *testing.T) error {
 	_, needed, err := e.endPlan(t.Context())
 	require.NoError(t, err)
 	require.True(t, needed)
-	return e.finish(t.Context())
+	return e.endEmergency(t.Context())
 }
 
 func TestTheEndOfAnEmergencySaysWhatIsNotThere(t *testing.T) {
@@ -425,7 +425,7 @@ func TestTheEndOfAnEmergencyIsOfTheOneThatWasPlanned(t *testing.T) {
 	_, _, err := e.endPlan(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, client.RbacV1().Roles(DefaultNamespace).Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
-	require.NoError(t, e.finish(t.Context()))
+	require.NoError(t, e.endEmergency(t.Context()))
 	assert.Contains(t, out.String(), "the emergency is ended: nodekeep acts on new Nodes again\n", "one was declared, and is not now")
 }
 
@@ -467,21 +467,21 @@ func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *te
 
 func TestAnUninstallLeavesTheEmergencyAndSaysHowToEndIt(t *testing.T) {
 	e, client, _ := emergencyOn(t)
-	u := &uninstalling{stopping: e.stopping}
-	stays, err := u.emergency(t.Context())
+	u := &uninstallRun{nodeOpener: e.nodeOpener}
+	stays, err := u.emergencyRemainder(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, stays)
 	require.NoError(t, e.createObjects(t.Context()))
-	stays, err = u.emergency(t.Context())
+	stays, err = u.emergencyRemainder(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "the emergency; once nodekeep is deleted, end it: kubectl -n nodekeep-system delete rolebinding,role nodekeep-emergency", stays)
-	for _, object := range append(u.gatingObjects(), u.guardObjects()...) {
+	for _, object := range append(u.gatingObjects(), u.lastObjects()...) {
 		assert.NotEqual(t, manifests.EmergencyName, object.name)
 	}
 	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(rbacv1.Resource("roles"), "", errDenied{})
 	})
-	stays, err = u.emergency(t.Context())
+	stays, err = u.emergencyRemainder(t.Context())
 	require.NoError(t, err)
 	assert.Contains(t, stays, "an emergency, if one is declared (you may not read it); once nodekeep is deleted")
 }
@@ -497,14 +497,14 @@ func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
 	e, client, _ := emergencyOn(t, nodes...)
 	p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 	require.NoError(t, err)
-	e.in.Policy = p
+	e.circumstances.Policy = p
 	require.NoError(t, e.createObjects(t.Context()))
-	r := recheckRollout{all: true, max: "1"}
+	r := recheckBatch{all: true, max: "1"}
 	require.NoError(t, r.validate())
 	require.Equal(t, intstr.FromInt32(1), r.limit)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err = r.closeInBatches(ctx, e.session, 1)
+	err = r.closeAll(ctx, e.session, 1)
 	require.ErrorIs(t, err, errEmergency)
 	require.ErrorContains(t, err, "0 Nodes verified; 2 remain; run it again to go on")
 	assert.NotContains(t, err.Error(), "nothing was changed")

@@ -33,11 +33,11 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-// findings ends a command that did what was asked for and found that not all is well.
-func findings(err error) error { return withCode(exitFindings, err) }
+// findingsError ends a command that did what was asked for and found that not all is well.
+func findingsError(err error) error { return withCode(exitFindings, err) }
 
-// usage ends a command before it has done anything.
-func usage(err error) error { return withCode(exitUsage, err) }
+// usageError ends a command before it has done anything.
+func usageError(err error) error { return withCode(exitUsage, err) }
 
 // withCode keeps the code of an error that has one.
 func withCode(code int, err error) error {
@@ -59,8 +59,8 @@ func ExitCode(err error) (code int, ours bool) {
 	return 0, false
 }
 
-// ended gives the error of a command's run its code.
-func ended(ctx context.Context, err error) error {
+// asExitError gives the error of a command's run its code.
+func asExitError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && !errors.As(err, &exitError{}) {
 		return exitError{exitInterrupted, errors.New("interrupted before it was finished")}
 	}

@@ -73,7 +73,7 @@ const explainExamples = `
 
 func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &explainOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "explain (NODE | --review FILE) [flags]",
 		Short:   "Why each label and taint of a Node is kept, and what a registration would get",
 		Long:    explainLong,
@@ -88,7 +88,7 @@ func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			}
 			return nil
 		},
-	}, aboutNode|prints|decides, o)
+	}, takesNode|hasOutput|hasPolicy, o)
 	flags := command.Flags()
 	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
 	flags.StringVar(&o.record, "record", "", "with --review, a file with the record (key record.json of its ConfigMap) to use instead of the cluster's; - for stdin")
@@ -119,20 +119,20 @@ func (o *explainOptions) rights(c *session, args []string) []doctor.Right {
 func (o *explainOptions) run(ctx context.Context, c *session, args []string) error {
 	if o.review != "" {
 		if !o.offline {
-			c.emergencyDeclared(ctx)
+			c.applyEmergency(ctx)
 		}
 		return o.explainReview(ctx, c)
 	}
-	c.emergencyDeclared(ctx)
-	state, err := c.GetKnownState(ctx, args[0])
+	c.applyEmergency(ctx)
+	state, err := c.RequireState(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	request, err := state.Registration(c.in)
+	request, err := state.Registration(c.circumstances)
 	if err != nil {
 		return err
 	}
-	explanation := view.Explain(c.following(ctx, state, request), request, c.in).ForCaptures(c.leading(ctx))
+	explanation := view.Explain(c.withFollowed(ctx, state, request), request, c.circumstances).WithCaptureStatus(c.captureLeader(ctx))
 	if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
 		return err
 	}
@@ -148,42 +148,42 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 
 // explainedInventories returns the sources that rules use, by what capture notes of them.
 func (c *session) explainedInventories(ctx context.Context, node string) ([]view.ExplainedInventory, error) {
-	if !c.in.Policy.LabelRules().LooksAtInventory() {
+	if !c.circumstances.Policy.LabelRules().LooksAtInventory() {
 		return nil, nil
 	}
 	notes, err := c.GetInventoryState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return view.InventoriesOf(node, notes, c.in.Policy, c.in.Now), nil
+	return view.InventoriesOf(node, notes, c.circumstances.Policy, c.circumstances.Now), nil
 }
 
 func (o *explainOptions) explainReview(ctx context.Context, c *session) error {
 	request, err := o.readReview()
 	if err != nil {
-		return usage(fmt.Errorf("--review %s: %w", o.review, err))
+		return usageError(fmt.Errorf("--review %s: %w", o.review, err))
 	}
 	state := nodestate.State{Name: webhook.NodeOf(request)}
 	switch {
 	case o.record != "":
 		content, err := readFile(o.record, o.In)
 		if err != nil {
-			return usage(fmt.Errorf("--record: %w", err))
+			return usageError(fmt.Errorf("--record: %w", err))
 		}
 		record, err := store.Decode(content, state.Name)
 		if err != nil {
-			return usage(fmt.Errorf("--record %s: %w", o.record, err))
+			return usageError(fmt.Errorf("--record %s: %w", o.record, err))
 		}
 		state.Record = &record
-	case o.offline && state.MayFollow(c.in):
-		state = state.FollowingUnknown("records are not read with --offline")
+	case o.offline && state.MayFollow(c.circumstances):
+		state = state.WithFollowedUnknown("records are not read with --offline")
 	case !o.offline && state.Name != "":
-		if state, err = c.ReadRecord(ctx, state); err != nil {
+		if state, err = c.AddRecord(ctx, state); err != nil {
 			return err
 		}
-		state = c.following(ctx, state, request)
+		state = c.withFollowed(ctx, state, request)
 	}
-	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, c.in))
+	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, c.circumstances))
 }
 
 func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {

@@ -53,29 +53,29 @@ const forgetExamples = `
 
 func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &forgetOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:               "forget (NODE [KEY...] | --older-than DURATION) [flags]",
 		Short:             "Forget the record of a Node, some of it, or the records of Nodes that were deleted long ago",
 		Long:              forgetLong,
 		Example:           forgetExamples,
 		GroupID:           groupAct,
-		Args:              o.args,
-		ValidArgsFunction: o.complete(nodeNames, recordedItems),
-	}, aboutNode|asks, o)
+		Args:              o.validateArgs,
+		ValidArgsFunction: o.complete(completeNodes, completeItems),
+	}, takesNode|hasConfirmation, o)
 	flags := command.Flags()
 	flags.StringVar(&o.olderThan, "older-than", "", "remove the records of Nodes that were deleted at least this long ago, such as 720h; 10m or more")
 	flags.IntVar(&o.limit, "at-most", 0, "with --older-than, how many records are removed at most, the oldest first; 0 for all")
 	return command
 }
 
-// args takes a Node and items of its record, or nothing with --older-than.
-func (o *forgetOptions) args(command *cobra.Command, args []string) error {
-	switch several := command.Flags().Changed("older-than"); {
-	case several && len(args) > 0:
+// validateArgs takes a Node and items of its record, or nothing with --older-than.
+func (o *forgetOptions) validateArgs(command *cobra.Command, args []string) error {
+	switch byAge := command.Flags().Changed("older-than"); {
+	case byAge && len(args) > 0:
 		return errors.New("NODE and --older-than exclude each other")
-	case several && o.olderThan == "":
+	case byAge && o.olderThan == "":
 		return errors.New("--older-than says for how long Nodes must have been deleted, such as 720h")
-	case several:
+	case byAge:
 		return nil
 	case command.Flags().Changed("at-most"):
 		return errors.New("--at-most goes with --older-than")
@@ -125,14 +125,14 @@ func (o *forgetOptions) plan(ctx context.Context, c *session, node string, items
 	if err != nil {
 		return nil, err
 	}
-	if state.Unreadable != nil && state.Entry.Unlisted {
+	if state.Unreadable != nil && state.StoreEntry.Unlisted {
 		return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(node), c.Namespace, store.RecordLabel)
 	}
-	forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, items)}
-	if err := forgetting.Err(); err != nil {
+	forgetPlan := view.ForgetPlan{ForgetPlan: nodestate.PlanForget(state, items)}
+	if err := forgetPlan.Err(); err != nil {
 		return nil, err
 	}
-	p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("Forget this of Node %q?", node), fingerprint: forgetting.Document(time.Time{})}
+	p := &proposal{document: forgetPlan.Document(c.Now()), question: fmt.Sprintf("Forget this of Node %q?", node), fingerprint: forgetPlan.Document(time.Time{})}
 	if state.Unreadable != nil {
 		p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", node)
 		p.summary = fmt.Sprintf("%v\nThe record of Node %q is to be deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, node, c.Namespace, store.Name(node))
@@ -141,25 +141,25 @@ func (o *forgetOptions) plan(ctx context.Context, c *session, node string, items
 		if o.yes && p.summary != "" { // nobody has seen it
 			c.say("%s", p.summary)
 		}
-		if err := c.forget(ctx, state, forgetting); err != nil {
+		if err := c.forget(ctx, state, forgetPlan); err != nil {
 			return err
 		}
-		return c.printResult("%s", forgetting.Done())
+		return c.printResult("%s", forgetPlan.Done())
 	}
 	return p, nil
 }
 
 // forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers
 // at that moment, its record is restored.
-func (c *session) forget(ctx context.Context, state nodestate.State, plan view.Forgetting) error {
+func (c *session) forget(ctx context.Context, state nodestate.State, plan view.ForgetPlan) error {
 	record := "the record of Node " + state.Name
 	switch {
 	case plan.Whole && state.Unreadable != nil:
-		return c.failedWrite(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.Entry.Version))
+		return c.failedWrite(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.StoreEntry.Version))
 	case !plan.Whole:
-		return c.put(ctx, plan.Remaining(*state.Record, c.Now()), state.Entry.Version)
+		return c.writeRecord(ctx, plan.Remaining(*state.Record, c.Now()), state.StoreEntry.Version)
 	}
-	outcome, err := gc.Remover{Records: c.Records, Client: c.Client}.Remove(ctx, state.Entry)
+	outcome, err := gc.Remover{Records: c.Records, Client: c.Client}.Remove(ctx, state.StoreEntry)
 	switch {
 	case err != nil && outcome == gc.Failed:
 		return c.failedWrite(c.RecordsRight("delete"), record, err)

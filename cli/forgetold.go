@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	shownOfMany   = 20   // lines of a long plan that are shown before a question
-	progressEvery = 5000 // records
+	maxShownRows      = 20   // lines of a long plan that are shown before a question
+	recordsPerMessage = 5000 // records
 )
 
 func (o *forgetOptions) oldRights(c *session) []doctor.Right {
@@ -26,7 +26,7 @@ func (o *forgetOptions) oldRights(c *session) []doctor.Right {
 
 // forgetOld removes the records of Nodes that were deleted long ago.
 func (o *forgetOptions) forgetOld(ctx context.Context, c *session) error {
-	plan := &view.Pruning{Retention: o.retention, Now: c.Now()}
+	plan := &view.ForgetOldPlan{Retention: o.retention, Now: c.Now()}
 	for listed, err := range c.ListRecords(ctx) {
 		if err != nil {
 			return err
@@ -40,9 +40,9 @@ func (o *forgetOptions) forgetOld(ctx context.Context, c *session) error {
 		c.say("%s.", plan.Summary())
 		return nil
 	}
-	proceed, err := o.agree(ctx, c, &proposal{
+	proceed, err := o.confirm(ctx, c, &proposal{
 		document: view.Document{Tables: []*metav1.Table{plan.Table()}}, long: true, summary: plan.Summary() + ".",
-		question: fmt.Sprintf("Remove %d of %d records?", len(plan.Due), plan.All),
+		question: fmt.Sprintf("Remove %d of %d records?", len(plan.Due), plan.Records),
 	})
 	if err != nil || !proceed {
 		return err
@@ -51,24 +51,24 @@ func (o *forgetOptions) forgetOld(ctx context.Context, c *session) error {
 }
 
 // forgetDue removes due records, and reports how many.
-func (c *session) forgetDue(ctx context.Context, plan *view.Pruning) error {
+func (c *session) forgetDue(ctx context.Context, plan *view.ForgetOldPlan) error {
 	outcomes, tried := map[gc.Outcome]int{}, 0
-	err := changeEach(ctx, plan.Due, func(due view.DueRecord) (gc.Outcome, error) {
+	err := changeInParallel(ctx, plan.Due, func(due view.DueRecord) (gc.Outcome, error) {
 		step, cancel := withoutInterrupt(ctx)
 		defer cancel()
 		return gc.Remover{Records: c.Records, Client: c.Client}.Collect(step, due.Node, plan.IsDue)
 	}, func(outcome gc.Outcome, _ error) {
 		outcomes[outcome]++
-		if tried++; tried%progressEvery == 0 {
+		if tried++; tried%recordsPerMessage == 0 {
 			c.say("%d of %d records", tried, len(plan.Due))
 		}
 	})
 	removed, all := outcomes[gc.Collected], len(plan.Due)
 	switch {
 	case err != nil && removed == 0:
-		return fmt.Errorf("nothing was removed: %w", c.CallError(c.RecordsRight("delete"), err))
+		return fmt.Errorf("nothing was removed: %w", c.ExplainError(c.RecordsRight("delete"), err))
 	case err != nil:
-		return findings(fmt.Errorf("%d of %d records were removed, then: %w\n  to remove the remaining records, run it again", removed, all, c.CallError(c.RecordsRight("delete"), err)))
+		return findingsError(fmt.Errorf("%d of %d records were removed, then: %w\n  to remove the remaining records, run it again", removed, all, c.ExplainError(c.RecordsRight("delete"), err)))
 	case tried < all:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records were removed; run it again for the rest", removed, all)}
 	}

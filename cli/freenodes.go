@@ -20,13 +20,13 @@ import (
 )
 
 // awaitCapture waits, up to patience, until capture has lifted the gates itself, since capture completes Nodes first.
-func (u *uninstalling) awaitCapture(ctx context.Context) error {
+func (u *uninstallRun) awaitCapture(ctx context.Context) error {
 	gated, err := u.nodesToFree(ctx, u.gateRemoval(time.Time{}))
-	if err != nil || len(gated) == 0 || u.patience <= 0 {
+	if err != nil || len(gated) == 0 || u.captureTimeout <= 0 {
 		return err
 	}
-	_ = u.printResult("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
-	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
+	_ = u.printResult("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.captureTimeout)
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.captureTimeout, false, func(ctx context.Context) (bool, error) {
 		gated = slices.DeleteFunc(gated, func(name string) bool {
 			node, err := u.GetNode(ctx, name)
 			return err == nil && (node == nil || !u.gate.Present(node.Spec.Taints))
@@ -37,8 +37,8 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 }
 
 // nodesToFree reads all Nodes and returns the names of those that need a change.
-func (u *stopping) nodesToFree(ctx context.Context, removal taintRemoval) (names []string, err error) {
-	for node, err := range u.ListNodes(ctx) {
+func (o *nodeOpener) nodesToFree(ctx context.Context, removal taintRemoval) (names []string, err error) {
+	for node, err := range o.ListNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
@@ -58,11 +58,11 @@ type taintRemoval struct {
 	done      func(*corev1.Node) string // reports the change
 }
 
-func (u *stopping) gateRemoval(stopped time.Time) taintRemoval {
+func (o *nodeOpener) gateRemoval(stopped time.Time) taintRemoval {
 	return taintRemoval{
-		step: "lift gate", remaining: "behind the gate", key: string(u.gate),
+		step: "lift gate", remaining: "behind the gate", key: string(o.gate),
 		needed: func(node *corev1.Node) (plan.Plan, bool) {
-			return plan.Plan{Edits: plan.LiftGate(u.gate), ByClient: true}, u.gate.Present(node.Spec.Taints)
+			return plan.Plan{Edits: plan.LiftGate(o.gate), ByClient: true}, o.gate.Present(node.Spec.Taints)
 		},
 		done: func(node *corev1.Node) string {
 			if createdAfter(node, stopped) {
@@ -85,16 +85,16 @@ func verificationTaints(keys []string) taintRemoval {
 }
 
 // free changes Nodes and returns how many. One that fails does not keep the others from it.
-func (u *stopping) free(ctx context.Context, names []string, removal taintRemoval) (freed int, err error) {
+func (o *nodeOpener) free(ctx context.Context, names []string, removal taintRemoval) (freed int, err error) {
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
 		errs  []error
 	)
-	group.SetLimit(changedAtOnce)
+	group.SetLimit(maxParallelChanges)
 	for _, name := range names {
 		group.Go(func() error {
-			node, err := u.changeNode(ctx, name, removal.needed)
+			node, err := o.changeNode(ctx, name, removal.needed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -102,7 +102,7 @@ func (u *stopping) free(ctx context.Context, names []string, removal taintRemova
 				errs = append(errs, fmt.Errorf("%s of node %q: %w", removal.step, name, err))
 			case node != nil:
 				freed++
-				_ = u.printResult("node %s: %s", name, removal.done(node))
+				_ = o.printResult("node %s: %s", name, removal.done(node))
 			}
 			return nil
 		})
@@ -114,23 +114,23 @@ func (u *stopping) free(ctx context.Context, names []string, removal taintRemova
 }
 
 // freeUnverified removes the verification taints of all Nodes.
-func (u *stopping) freeUnverified(ctx context.Context) error {
-	keys, err := u.verificationKeys(ctx)
+func (o *nodeOpener) freeUnverified(ctx context.Context) error {
+	keys, err := o.verificationKeys(ctx)
 	if err != nil {
 		return err
 	}
-	unverified, err := u.nodesToFree(ctx, verificationTaints(keys))
+	unverified, err := o.nodesToFree(ctx, verificationTaints(keys))
 	if err != nil {
 		return err
 	}
-	_, err = u.free(ctx, unverified, verificationTaints(keys))
+	_, err = o.free(ctx, unverified, verificationTaints(keys))
 	return err
 }
 
 // changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
-func (u *stopping) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (plan.Plan, bool)) (changed *corev1.Node, err error) {
+func (o *nodeOpener) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (plan.Plan, bool)) (changed *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*proposal, error) {
-		node, err := u.GetNode(ctx, name)
+		node, err := o.GetNode(ctx, name)
 		if err != nil || node == nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ func (u *stopping) changeNode(ctx context.Context, name string, needed func(*cor
 			return nil, nil
 		}
 		return &proposal{apply: func(ctx context.Context) error {
-			err := u.patchNode(ctx, observe.FromNode(node), wanted, metav1.PatchOptions{FieldManager: u.manager})
+			err := o.patchNode(ctx, observe.FromNode(node), wanted, metav1.PatchOptions{FieldManager: o.manager})
 			if err == nil {
 				changed = node
 			}
@@ -157,14 +157,14 @@ func createdAfter(node *corev1.Node, stopped time.Time) bool {
 
 // verificationKeys returns the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy in force and the
 // default key, which a deleted profile may have left.
-func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err error) {
+func (o *nodeOpener) verificationKeys(ctx context.Context) (keys []string, err error) {
 	keys = []string{verify.Taint}
-	inForce, err := u.GetPolicyInForce(ctx, u.gate)
+	inForce, err := o.GetPolicyInForce(ctx, o.gate)
 	if err != nil {
 		return nil, err
 	}
-	if inForce.Wrong != nil && inForce.Copy == "" && !inForce.Default() {
-		if err := u.printResult("%v: %s. So only taints with the key %s are removed", inForce.Wrong, view.Replacement(inForce), verify.Taint); err != nil {
+	if inForce.Problem != nil && inForce.AcceptedKey == "" && !inForce.Default() {
+		if err := o.printResult("%v: %s. So only taints with the key %s are removed", inForce.Problem, view.InForceInstead(inForce), verify.Taint); err != nil {
 			return nil, err
 		}
 	}

@@ -93,23 +93,23 @@ const listExamples = `
 
 func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &listOptions{options: newOptions(streams)}
-	o.names = true
-	command := o.task(&cobra.Command{
+	o.nameFormat = true
+	command := o.finishTask(&cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Every Node and every record; with --waiting, those that wait, for what, and what to do",
 		Long:    listLong,
 		Example: listExamples,
 		GroupID: groupSee,
-	}, prints|decides, o)
+	}, hasOutput|hasPolicy, o)
 	flags := command.Flags()
-	oneOf(command, &o.waiting, "waiting", "only Nodes that wait, and for what: one of "+strings.Join(waitingKinds(), ", "), waitingKinds()...)
+	addChoiceFlag(command, &o.waiting, "waiting", "only Nodes that wait, and for what: one of "+strings.Join(waitingKinds(), ", "), waitingKinds()...)
 	flags.StringVarP(&o.selectorText, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
 	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are deleted")
 	flags.BoolVar(&o.live, "live", false, "only Nodes that exist")
 	flags.BoolVarP(&o.everyNode, "all", "a", false, "with --waiting verification, also Nodes that are open")
 	flags.BoolVarP(&o.watching, "watch", "w", false, "keep watching, and print a Node again when its line changes; changes of the policy are not noticed")
-	o.namespace.addTo(command)
+	o.namespace.addFlags(command)
 	return command
 }
 
@@ -148,7 +148,7 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 	case waitingVerification:
 		return o.listUnverified(ctx, c)
 	}
-	lines := &lines{output: &o.output, session: c, emptyText: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: o.wants}
+	lines := &lines{output: &o.output, session: c, emptyText: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", filter: o.isShown}
 	seen := 0
 	if o.watching {
 		return c.watch(ctx, lines)
@@ -158,7 +158,7 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 			return lines.incomplete(err)
 		}
 		seen++
-		if summary := view.SummaryOf(state, c.in); lines.want(state, summary) {
+		if summary := view.SummaryOf(state, c.circumstances); lines.filter(state, summary) {
 			lines.add(summary)
 		}
 	}
@@ -171,15 +171,15 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 	return lines.end()
 }
 
-// wants reports whether a Node is to be shown.
-func (o *listOptions) wants(state nodestate.State, summary view.Summary) bool {
+// isShown reports whether a Node is to be shown.
+func (o *listOptions) isShown(state nodestate.State, summary view.Summary) bool {
 	switch {
 	case !state.Selected(o.selector), o.gone && summary.Status != nodestate.Gone, o.live && state.Node == nil:
 		return false
 	case o.waiting == waitingStale:
 		return !summary.Current
 	case o.waiting == waitingQuarantine:
-		return state.Undecided()
+		return state.AwaitsDecision()
 	}
 	return true
 }
@@ -188,30 +188,30 @@ func (o *listOptions) wants(state nodestate.State, summary view.Summary) bool {
 type lines struct {
 	output    *output
 	session   *session
-	want      func(nodestate.State, view.Summary) bool
+	filter    func(nodestate.State, view.Summary) bool
 	emptyText string // what to say where there is no line
 	printer   printers.ResourcePrinter
 	tabs      interface { // remembers the widths of columns
 		io.Writer
 		Flush() error
 	}
-	waiting []view.Summary
+	buffered []view.Summary
 }
 
 func (l *lines) add(summary view.Summary) {
-	l.waiting = append(l.waiting, summary)
+	l.buffered = append(l.buffered, summary)
 }
 
 // flush prints the lines that wait, with columns as wide as their widest cell.
 func (l *lines) flush() error {
-	if len(l.waiting) == 0 {
+	if len(l.buffered) == 0 {
 		return nil
 	}
 	if l.printer == nil {
 		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.session.Out)
 	}
-	table := view.SummaryList{Items: l.waiting}.Table(l.session.Now())
-	l.waiting = nil
+	table := view.SummaryList{Items: l.buffered}.Table(l.session.Now())
+	l.buffered = nil
 	if err := l.printer.PrintObj(table, l.tabs); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (l *lines) flush() error {
 
 // incomplete ends a list that could not be read to its end: a table has the part that was read.
 func (l *lines) incomplete(err error) error {
-	printed := len(l.waiting)
+	printed := len(l.buffered)
 	if !l.output.table() || printed == 0 {
 		return err
 	}
@@ -231,18 +231,18 @@ func (l *lines) incomplete(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return exitError{exitInterrupted, incomplete}
 	}
-	return findings(incomplete)
+	return findingsError(incomplete)
 }
 
 func (l *lines) end() error {
 	switch {
-	case l.output.table() && len(l.waiting) == 0:
+	case l.output.table() && len(l.buffered) == 0:
 		l.session.say("%s", l.emptyText)
 		return nil
 	case l.output.table():
 		return l.flush()
 	default:
-		return l.output.write(l.session, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.waiting...)})
+		return l.output.write(l.session, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.buffered...)})
 	}
 }
 
@@ -253,7 +253,7 @@ func (l *lines) print(summary view.Summary) error {
 		l.add(summary)
 		return nil
 	case l.output.format == "name":
-		return l.output.nodeNames(l.session.Out, summary.Name)
+		return l.output.printNodeNames(l.session.Out, summary.Name)
 	default:
 		return l.output.object(l.session.Out, "NodeSummary", summary)
 	}

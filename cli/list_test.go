@@ -55,7 +55,7 @@ func TestAWatchSaysThatTheConnectionIsLostAndThatItIsThereAgain(t *testing.T) {
 	config := &rest.Config{Host: server.URL}
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	news := (&session{Cluster: &cluster.Cluster{Client: client, Config: config}}).watchConnection(t.Context())
+	news := (&session{Cluster: &cluster.Cluster{Client: client, Config: config}}).reportConnection(t.Context())
 	hear := func() string {
 		select {
 		case text := <-news:

@@ -22,49 +22,49 @@ Node lacks.`
 
 // listGated shows the Nodes that wait behind the gate.
 func (o *listOptions) listGated(ctx context.Context, c *session) error {
-	c.emergencyDeclared(ctx)
-	captures := c.captures(ctx)
+	c.applyEmergency(ctx)
+	captures := c.captureStatus(ctx)
 	list := view.GatedList{Items: []view.Gated{}}
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return err
 		}
-		if gated, ok := view.GatedOf(state, c.in, captures); ok && state.Selected(o.selector) {
+		if gated, ok := view.GatedOf(state, c.circumstances, captures); ok && state.Selected(o.selector) {
 			list.Items = append(list.Items, gated)
 		}
 	}
 	if o.table() && len(list.Items) == 0 {
-		c.say("No Node%s waits behind the gate.", o.selected())
+		c.say("No Node%s waits behind the gate.", o.selectionSuffix())
 		return nil
 	}
 	return o.write(c, "GatedNodeList", list)
 }
 
-// selected returns what a sentence about no Nodes adds if a selector was given.
-func (o *listOptions) selected() string {
+// selectionSuffix returns what a sentence about no Nodes adds if a selector was given.
+func (o *listOptions) selectionSuffix() string {
 	if o.selector.Empty() {
 		return ""
 	}
 	return " with these labels"
 }
 
-// leading returns what the Lease shows of captures. If it cannot be read, a capture is taken to run, and a message says so.
-func (c *session) leading(ctx context.Context) (known view.Captures) {
+// captureLeader returns what the Lease shows of captures. If it cannot be read, a capture is taken to run, and a message says so.
+func (c *session) captureLeader(ctx context.Context) (known view.CaptureStatus) {
 	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
-		known.Unstarted = !c.hasReadyPod(ctx, captureName)
+		known.NeverLed = !c.hasReadyPod(ctx, captureComponent)
 	case err != nil:
-		c.sayUnknown("Whether a capture runs", c.CallError(c.LeaseRight(capture.LeaseName), err))
+		c.sayUnknown("Whether a capture runs", c.ExplainError(c.LeaseRight(capture.LeaseName), err))
 	default:
-		known.Silent = leader.Silent()
+		known.LeaderlessFor = leader.LeaderlessFor()
 	}
 	return known
 }
 
-// captures returns what the Lease and Events show of captures.
-func (c *session) captures(ctx context.Context) view.Captures {
-	known := c.leading(ctx)
+// captureStatus returns what the Lease and Events show of captures.
+func (c *session) captureStatus(ctx context.Context) view.CaptureStatus {
+	known := c.captureLeader(ctx)
 	known.Refused = map[types.UID]string{}
 	last := map[types.UID]metav1.Time{}
 	refusals := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()}

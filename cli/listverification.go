@@ -18,7 +18,7 @@ import (
 // checksNamespace is where worker Pods run and reports are kept.
 type checksNamespace string
 
-func (n *checksNamespace) addTo(command *cobra.Command) {
+func (n *checksNamespace) addFlags(command *cobra.Command) {
 	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "namespace in which verification runs its worker Pods and keeps reports")
 }
 
@@ -63,17 +63,17 @@ that a profile waits for are looked at by "nodekeep show NODE --verification" on
 
 // listUnverified shows the Nodes that wait until they are checked.
 func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
-	stopped := c.emergencyDeclared(ctx)
+	stopped := c.applyEmergency(ctx)
 	workers, err := c.ListWorkers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
 	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
-	proofs := impact.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
+	proofs := impact.NewProofs(c.circumstances.Policy.Verify(), string(c.circumstances.Policy.Gate()))
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
 			return err
 		}
-		proofs.See(node)
-		v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.Now())
+		proofs.Add(node)
+		v := view.VerificationOf(node, workers[node.Name], nil, c.circumstances.Policy, c.Now())
 		if v.Profile != "" {
 			selected++
 		}
@@ -81,8 +81,8 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 			list.Items = append(list.Items, v)
 		}
 	}
-	if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
-		list.Removals = c.removals(ctx, string(o.namespace), selected)
+	if slices.ContainsFunc(c.circumstances.Policy.Verify().All(), verify.CompiledProfile.Removes) {
+		list.Removals = c.clusterRemovals(ctx, string(o.namespace), selected)
 	}
 	trials, err := c.GetTrials(ctx, string(o.namespace), proofs.UnprovedByNodes())
 	c.sayUnknown("What came of trials of profiles", err)
@@ -90,7 +90,7 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 		list.Unproved = proofs.Unproved(trials, c.Now())
 	}
 	if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.NeedsController)) {
-		c.sayNoController(ctx)
+		c.warnNoVerificationController(ctx)
 	}
 	if o.table() {
 		for _, item := range list.Unproved {
@@ -103,7 +103,7 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 		}
 	}
 	if o.table() && len(list.Items) == 0 {
-		c.say("No Node%s waits for verification.", o.selected())
+		c.say("No Node%s waits for verification.", o.selectionSuffix())
 		return nil
 	}
 	return o.write(c, "NodeVerificationList", list)
@@ -111,13 +111,13 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 
 // showVerification shows where the verification of a Node is.
 func (o *showOptions) showVerification(ctx context.Context, c *session, node string) error {
-	stopped := c.emergencyDeclared(ctx)
+	stopped := c.applyEmergency(ctx)
 	shown, err := c.nodeVerification(ctx, string(o.namespace), node)
 	if err != nil {
 		return err
 	}
 	if o.table() && !stopped && shown.Verification != nil && shown.Verification.NeedsController() {
-		c.sayNoController(ctx)
+		c.warnNoVerificationController(ctx)
 	}
 	return o.write(c, "NodeVerification", shown)
 }
@@ -129,7 +129,7 @@ func (c *session) nodeVerification(ctx context.Context, namespace, name string) 
 	if err != nil {
 		return shown, err
 	}
-	report, reportErr := c.GetLastReport(ctx, namespace, name)
+	report, reportErr := c.GetLastFailedReport(ctx, namespace, name)
 	removals, ledgerErr := c.GetRemovals(ctx, namespace, name)
 	shown.Report, shown.Removals = report, removals
 	known := node != nil || report != nil || len(removals) > 0
@@ -144,23 +144,23 @@ func (c *session) nodeVerification(ctx context.Context, namespace, name string) 
 	if node == nil {
 		return shown, nil
 	}
-	workers, err := c.ListWorkersOn(ctx, namespace, name)
+	workers, err := c.ListWorkersOfNode(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod exists", err)
-	profile, _ := c.in.Policy.Verify().Match(node.Labels)
-	ready, err := c.GetReadyDaemonSets(ctx, node, profile)
+	profile, _ := c.circumstances.Policy.Verify().Match(node.Labels)
+	ready, err := c.GetDaemonSetReadiness(ctx, node, profile)
 	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
-	v := view.VerificationOf(node, workers, ready, c.in.Policy, c.Now())
+	v := view.VerificationOf(node, workers, ready, c.circumstances.Policy, c.Now())
 	shown.UID, shown.Verification = string(node.UID), &v
 	return shown, nil
 }
 
-// removals returns those of the whole cluster, where nodes is the number of Nodes that profiles select; nil: they cannot be read.
-func (c *session) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
+// clusterRemovals returns those of the whole cluster, where nodes is the number of Nodes that profiles select; nil: they cannot be read.
+func (c *session) clusterRemovals(ctx context.Context, namespace string, nodes int) *view.Removals {
 	ledger, err := c.GetLedger(ctx, namespace)
 	if err != nil {
 		c.sayUnknown("Which Nodes were removed, and what holds removals,", err)
 		return nil
 	}
-	removals := view.RemovalsOf(ledger, c.in.Policy.Verify(), nodes, c.Now())
+	removals := view.RemovalsOf(ledger, c.circumstances.Policy.Verify(), nodes, c.Now())
 	return &removals
 }

@@ -23,21 +23,21 @@ func nodeName(argument string) (string, error) {
 	return name, nil
 }
 
-// following returns a state with what the Node follows on the machine that registers it.
-func (c *session) following(ctx context.Context, state nodestate.State, request *admissionv1.AdmissionRequest) nodestate.State {
-	if !state.MayFollow(c.in) {
+// withFollowed returns a state with what the Node follows on the machine that registers it.
+func (c *session) withFollowed(ctx context.Context, state nodestate.State, request *admissionv1.AdmissionRequest) nodestate.State {
+	if !state.MayFollow(c.circumstances) {
 		return state
 	}
-	machine := webhook.MachineOf(request, c.in.Policy)
+	machine := webhook.MachineOf(request, c.circumstances.Policy)
 	var records []record.Record
 	for listed, err := range c.ListRecords(ctx) {
 		if err != nil {
-			return state.FollowingUnknown(err.Error())
+			return state.WithFollowedUnknown(err.Error())
 		}
 		sameMachine := func(r record.Record) bool { return machine.Agrees(r.Machine) }
 		if r := listed.Entry.Record; listed.Err == nil && (sameMachine(r) || r.Followed != "" || slices.ContainsFunc(r.Earlier, sameMachine)) {
 			records = append(records, r)
 		}
 	}
-	return state.Following(machine, records, c.in)
+	return state.WithFollowed(machine, records, c.circumstances)
 }

@@ -26,13 +26,13 @@ const (
 
 // output is the format in which a command prints its answer.
 type output struct {
-	format    string
-	noHeaders bool
-	names     bool // -o name makes sense: the answer is about Nodes
-	pages     bool // -o csv and -o html make sense: the answer is a report
+	format        string
+	noHeaders     bool
+	nameFormat    bool // -o name makes sense: the answer is about Nodes
+	reportFormats bool // -o csv and -o html make sense: the answer is a report
 }
 
-func (o *output) addTo(command *cobra.Command) {
+func (o *output) addFlags(command *cobra.Command) {
 	if o.format == "" {
 		o.format = formatTable
 	}
@@ -43,18 +43,18 @@ func (o *output) addTo(command *cobra.Command) {
 
 func (o *output) formats() []string {
 	formats := []string{formatTable, formatWide, "json", "yaml"}
-	if o.names {
+	if o.nameFormat {
 		formats = append(formats, "name")
 	}
-	if o.pages {
+	if o.reportFormats {
 		formats = append(formats, formatCSV, formatHTML)
 	}
 	return append(formats, "jsonpath=TEMPLATE")
 }
 
-// check reports what is wrong with the format before anything is read.
-func (o *output) check() error {
-	if o.table() || o.pages && (o.format == formatCSV || o.format == formatHTML) {
+// validateFormat reports what is wrong with the format before anything is read.
+func (o *output) validateFormat() error {
+	if o.table() || o.reportFormats && (o.format == formatCSV || o.format == formatHTML) {
 		return nil
 	}
 	_, err := o.printer()
@@ -73,17 +73,17 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 		return &printers.JSONPrinter{}, nil
 	case o.format == "yaml":
 		return &printers.YAMLPrinter{}, nil
-	case o.format == "name" && o.names:
+	case o.format == "name" && o.nameFormat:
 		return nil, nil // nodeNames needs none
 	case format == "jsonpath" && given:
 		printer, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
-			return nil, usage(fmt.Errorf("--output %q: %w", o.format, err))
+			return nil, usageError(fmt.Errorf("--output %q: %w", o.format, err))
 		}
 		printer.AllowMissingKeys(true)
 		return printer, nil
 	}
-	return nil, usage(fmt.Errorf("--output %q: must be one of %s", o.format, strings.Join(o.formats(), ", ")))
+	return nil, usageError(fmt.Errorf("--output %q: must be one of %s", o.format, strings.Join(o.formats(), ", ")))
 }
 
 // tablePrinter prints tables one after the other; the headers of equal ones only once.
@@ -98,7 +98,7 @@ func (o *output) write(c *session, kind string, answer view.Answer) error {
 	case o.table():
 		return o.document(c.Out, answer.Document(c.Now()))
 	case o.format == "name" && named:
-		return o.nodeNames(c.Out, nodes.Names()...)
+		return o.printNodeNames(c.Out, nodes.Names()...)
 	default:
 		return o.object(c.Out, kind, answer)
 	}
@@ -108,7 +108,7 @@ func (o *output) write(c *session, kind string, answer view.Answer) error {
 func (o *output) document(w io.Writer, document view.Document) error {
 	tabs := printers.GetNewTabWriter(w)
 	for _, fact := range document.Facts {
-		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, printable(fact.Value, "")) // one line; Flush returns the error
+		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, escapeUnprintable(fact.Value, "")) // one line; Flush returns the error
 	}
 	if err := tabs.Flush(); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (o *output) document(w io.Writer, document view.Document) error {
 			_, _ = fmt.Fprintln(w)
 		}
 		if i < len(document.Titles) && document.Titles[i] != "" && !o.noHeaders {
-			_, _ = fmt.Fprintln(w, printable(document.Titles[i], "")+":")
+			_, _ = fmt.Fprintln(w, escapeUnprintable(document.Titles[i], "")+":")
 		}
 		if err := o.tablePrinter().PrintObj(table, w); err != nil {
 			return err
@@ -146,11 +146,11 @@ func (o *output) object(w io.Writer, kind string, answer any) error {
 	}
 	object.SetAPIVersion(apiVersion)
 	object.SetKind(kind)
-	return printer.PrintObj(object, forPrograms(w))
+	return printer.PrintObj(object, unescaped(w))
 }
 
-// nodeNames writes what other commands take as arguments.
-func (o *output) nodeNames(w io.Writer, nodes ...string) error {
+// printNodeNames writes what other commands take as arguments.
+func (o *output) printNodeNames(w io.Writer, nodes ...string) error {
 	for _, node := range nodes {
 		if _, err := fmt.Fprintln(w, "node/"+node); err != nil {
 			return err

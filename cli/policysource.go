@@ -23,23 +23,23 @@ import (
 // policySource is where the policy and the key of the gate come from: flags, or else the cluster.
 type policySource struct {
 	file, gateKey string
-	description   string // which policy was read, in words
+	source        string // which policy was read, in words
 }
 
-func (s *policySource) addTo(command *cobra.Command) {
+func (s *policySource) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&s.file, "policy", "", "file with a NodePolicy to use instead of the cluster's (NodePolicy "+doctor.PolicyName+")")
 	_ = command.MarkFlagFilename("policy", "yaml", "yml")
-	s.addGateTo(command)
+	s.addGateFlag(command)
 }
 
-func (s *policySource) addGateTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.gateKey, "gate-key", "", "taint key of the gate; without it, the one in ConfigMap "+gateName+" of the cluster, or else "+string(policy.DefaultGate))
+func (s *policySource) addGateFlag(command *cobra.Command) {
+	command.Flags().StringVar(&s.gateKey, "gate-key", "", "taint key of the gate; without it, the one in ConfigMap "+gateObjectName+" of the cluster, or else "+string(policy.DefaultGate))
 }
 
 // validate checks the gate's key.
 func (s *policySource) validate() error {
 	if wrong := validation.IsQualifiedName(s.gateKey); s.gateKey != "" && len(wrong) > 0 {
-		return usage(fmt.Errorf("--gate-key %q: %s", s.gateKey, strings.Join(wrong, "; ")))
+		return usageError(fmt.Errorf("--gate-key %q: %s", s.gateKey, strings.Join(wrong, "; ")))
 	}
 	return nil
 }
@@ -53,15 +53,15 @@ func (s *policySource) gate(ctx context.Context, c *session) (policy.Gate, error
 	if err != nil {
 		return "", err
 	}
-	return c.gateIn(found), nil
+	return c.clusterGate(found), nil
 }
 
-// gateIn returns the gate of the cluster. Without a ConfigMap, a message says which one is taken.
-func (c *session) gateIn(found *corev1.ConfigMap) policy.Gate {
+// clusterGate returns the gate of the cluster. Without a ConfigMap, a message says which one is taken.
+func (c *session) clusterGate(found *corev1.ConfigMap) policy.Gate {
 	if found == nil {
-		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.Namespace, gateName, policy.DefaultGate)
+		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.Namespace, gateObjectName, policy.DefaultGate)
 	}
-	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateKey], string(policy.DefaultGate)))
+	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateConfigMapKey], string(policy.DefaultGate)))
 }
 
 // read returns the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
@@ -73,11 +73,11 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 		if err != nil {
 			return p, err
 		}
-		gate, installed = c.gateIn(found), found != nil
+		gate, installed = c.clusterGate(found), found != nil
 	}
 	switch {
 	case s.file != "":
-		s.description = s.file
+		s.source = s.file
 		return loadFile(s.file, gate)
 	case c == nil:
 		return policy.Default().WithGate(gate), nil
@@ -87,37 +87,37 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 		return p, err
 	}
 	const hint = "If nodekeep is in another namespace, name it with -n."
-	s.description = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
-	if inForce.Wrong != nil {
-		s.description = view.Replacement(inForce)
+	s.source = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
+	if inForce.Problem != nil {
+		s.source = view.InForceInstead(inForce)
 	}
 	switch {
 	case inForce.Default():
-		s.description = "the default policy, since there is no NodePolicy " + doctor.PolicyName
-	case errors.Is(inForce.Wrong, cluster.ErrNotServed) && !installed && inForce.Copy == "":
-		s.description = "the default policy, since nodekeep is not installed"
+		s.source = "the default policy, since there is no NodePolicy " + doctor.PolicyName
+	case errors.Is(inForce.Problem, cluster.ErrNoPolicyCRD) && !installed && inForce.AcceptedKey == "":
+		s.source = "the default policy, since nodekeep is not installed"
 		c.say("This cluster has no CustomResourceDefinition %s, and namespace %s has no ConfigMap %s, so nodekeep is not installed. The default policy is taken. %s",
-			doctor.PolicyDefinition, c.Namespace, gateName, hint)
+			doctor.PolicyCRD, c.Namespace, gateObjectName, hint)
 		return inForce.Policy, nil
-	case inForce.Wrong != nil:
-		c.say("%v: %s.", inForce.Wrong, view.Replacement(inForce))
+	case inForce.Problem != nil:
+		c.say("%v: %s.", inForce.Problem, view.InForceInstead(inForce))
 	}
 	if !installed {
-		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, hint)
+		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateObjectName, hint)
 	}
 	c.inForce = inForce
-	c.sayBehind(ctx, inForce)
+	c.warnOldPolicy(ctx, inForce)
 	return inForce.Policy, nil
 }
 
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return policy.Policy{}, usage(fmt.Errorf("--policy: %w", err))
+		return policy.Policy{}, usageError(fmt.Errorf("--policy: %w", err))
 	}
 	loaded, err := policy.Load(content, gate)
 	if err != nil {
-		return policy.Policy{}, usage(fmt.Errorf("--policy %s: %w", path, err))
+		return policy.Policy{}, usageError(fmt.Errorf("--policy %s: %w", path, err))
 	}
 	return loaded, nil
 }

@@ -73,26 +73,26 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		output     string
 	}{
 		"there is one": {
-			retaining("1h"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
+			retaining("1h"), map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, true,
 			"1h0m0s", "the policy of the cluster (NodePolicy default)", "",
 		},
 		"there is none": {
-			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
+			"", map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, true,
 			"2h0m0s", last, "there is no NodePolicy default: " + last + ".\n",
 		},
 		"it cannot be used": {
-			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
+			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, true,
 			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"false\": must be a string; put it in quotes (and 1 more error, which nodekeep check names): " + last + ".\n",
 		},
 		"the API server knows none": {
-			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, false,
+			"", map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, false,
 			"2h0m0s", last, "this cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev: " + last + ".\n",
 		},
 		"there is none, and none was accepted": {
-			"", map[string]map[string]string{gateName: gate}, true, "720h0m0s", "the default policy, since there is no NodePolicy default", "",
+			"", map[string]map[string]string{gateObjectName: gate}, true, "720h0m0s", "the default policy, since there is no NodePolicy default", "",
 		},
 		"it cannot be used, and none was accepted": {
-			retaining("5s"), map[string]map[string]string{gateName: gate}, true, "720h0m0s", byDefault, ": " + byDefault + ".\n",
+			retaining("5s"), map[string]map[string]string{gateObjectName: gate}, true, "720h0m0s", byDefault, ": " + byDefault + ".\n",
 		},
 		"nodekeep is not installed": {
 			"", nil, false, "720h0m0s", "the default policy, since nodekeep is not installed",
@@ -111,7 +111,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 			p, err := source.read(t.Context(), opened)
 			require.NoError(t, err)
 			assert.Equal(t, c.retention, p.Retention().String())
-			assert.Equal(t, c.from, source.description)
+			assert.Equal(t, c.from, source.source)
 			if c.output == "" {
 				assert.Empty(t, out.String())
 			} else {
@@ -133,7 +133,7 @@ func TestThePolicyOfAFileAndTheGateOfAFlagAskNoCluster(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, "4h0m0s", p.Retention().String())
 		assert.EqualValues(t, "example.com/other", p.Gate())
-		assert.Equal(t, file, source.description)
+		assert.Equal(t, file, source.source)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 	spoiled := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("unable to decode: " + strings.Repeat("a\n", 1000)))
 	}
-	c, client, out := clusterWith(t, "", map[string]map[string]string{gateName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
+	c, client, out := clusterWith(t, "", map[string]map[string]string{gateObjectName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
 	p, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 	assert.Regexp(t, `^NodePolicy default cannot be read: .* a\.\.\.: what was accepted last stays in force \(.*\)\.\n$`, out.String(), "one line, of bounded length")
 	assert.Less(t, out.Len(), 600)
 
-	c, client, _ = clusterWith(t, "", map[string]map[string]string{gateName: {}})
+	c, client, _ = clusterWith(t, "", map[string]map[string]string{gateObjectName: {}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
 	_, err = (&policySource{}).read(t.Context(), c)
 	require.ErrorContains(t, err, "unable to decode", "it may be any policy, so the default must not stand for it")
@@ -167,7 +167,7 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 
 func TestTheErrorsOfAHugeNodePolicyAreOneSentence(t *testing.T) {
 	patterns := strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x y\\n", 200)+`",`, 500), ",")
-	c, _, out := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateName: {}})
+	c, _, out := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateObjectName: {}})
 	_, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(out.String(), "\n"))
@@ -190,7 +190,7 @@ func TestACommandThatKnowsTheGateAloneSaysWhichKeyItTakes(t *testing.T) {
 		want   policy.Gate
 		output string
 	}{
-		"that of the cluster": {maps: map[string]map[string]string{gateName: {"gate-key": "example.com/gate"}}, want: "example.com/gate"},
+		"that of the cluster": {maps: map[string]map[string]string{gateObjectName: {"gate-key": "example.com/gate"}}, want: "example.com/gate"},
 		"that of the flag":    {source: policySource{gateKey: "example.com/flag"}, want: "example.com/flag"},
 		"the default one":     {want: policy.DefaultGate, output: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
 	} {

@@ -26,7 +26,7 @@ const recheckManager = "nodekeep-recheck"
 // recheckOptions are the flags of `recheck`.
 type recheckOptions struct {
 	*options
-	rollout   recheckRollout
+	batch     recheckBatch
 	namespace checksNamespace
 }
 
@@ -65,22 +65,22 @@ const recheckExamples = `
 
 func newRecheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &recheckOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "recheck (NODE | -l SELECTOR | --all) [flags]",
 		Short:   "Verify a Node again, or many Nodes, a few at a time",
 		Long:    recheckLong,
 		Example: recheckExamples,
 		GroupID: groupAct,
-		Args:    o.rollout.args,
-	}, aboutNode|decides|asks, o)
-	o.rollout.addTo(command)
-	o.namespace.addTo(command)
+		Args:    o.batch.validateArgs,
+	}, takesNode|hasPolicy|hasConfirmation, o)
+	o.batch.addFlags(command)
+	o.namespace.addFlags(command)
 	return command
 }
 
 func (o *recheckOptions) validate() error {
-	several := o.rollout.all || o.rollout.selectorText != ""
-	return errors.Join(o.rollout.validate(), o.namespace.validate(), o.namespace.onlyWith("NODE", !several))
+	several := o.batch.all || o.batch.selectorText != ""
+	return errors.Join(o.batch.validate(), o.namespace.validate(), o.namespace.onlyWith("NODE", !several))
 }
 
 func (o *recheckOptions) rights(c *session, args []string) []doctor.Right {
@@ -99,14 +99,14 @@ func (o *recheckOptions) rights(c *session, args []string) []doctor.Right {
 }
 
 func (o *recheckOptions) run(ctx context.Context, c *session, args []string) error {
-	if c.emergencyDeclared(ctx) {
+	if c.applyEmergency(ctx) {
 		return fmt.Errorf("nothing was changed: %w", errEmergency)
 	}
 	if len(args) == 0 {
-		return o.rollout.run(ctx, o.options, c)
+		return o.batch.run(ctx, o.options, c)
 	}
 	if !o.dryRun {
-		if err := c.awaitControllers(ctx, controllersRead); err != nil {
+		if err := c.awaitPolicyRead(ctx, policyReadTimeout); err != nil {
 			return err
 		}
 	}
@@ -119,25 +119,25 @@ func (c *session) recheckPlan(ctx context.Context, namespace, name string) (*pro
 	if err != nil {
 		return nil, err
 	}
-	workers, err := c.ListWorkersOn(ctx, namespace, name)
+	workers, err := c.ListWorkersOfNode(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod must be deleted first", err)
-	run, err := view.RunOf(node, workers, c.in.Policy, c.Now())
+	recheck, err := view.RecheckPlanOf(node, workers, c.circumstances.Policy, c.Now())
 	switch {
 	case err != nil:
 		return nil, err
-	case !run.Writes():
-		return nil, c.printResult("node/%s: %s", name, run.Done)
+	case !recheck.Writes():
+		return nil, c.printResult("node/%s: %s", name, recheck.Done)
 	}
-	return &proposal{summary: run.Summary, question: run.Question, fingerprint: [2]string{string(node.UID), run.Fingerprint}, apply: func(ctx context.Context) error {
-		if err := c.patchNode(ctx, observe.FromNode(node), run.Change, metav1.PatchOptions{FieldManager: recheckManager}); err != nil {
+	return &proposal{summary: recheck.Summary, question: recheck.Question, fingerprint: [2]string{string(node.UID), recheck.Fingerprint}, apply: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.FromNode(node), recheck.Change, metav1.PatchOptions{FieldManager: recheckManager}); err != nil {
 			return err
 		}
-		return c.printResult("node/%s: %s", name, run.Done)
+		return c.printResult("node/%s: %s", name, recheck.Done)
 	}}, nil
 }
 
-// recheckRollout are the flags by which many Nodes are taken into verification.
-type recheckRollout struct {
+// recheckBatch are the flags by which many Nodes are taken into verification.
+type recheckBatch struct {
 	all, includeVerified bool
 	selectorText, max    string
 
@@ -145,7 +145,7 @@ type recheckRollout struct {
 	limit    intstr.IntOrString
 }
 
-func (r *recheckRollout) addTo(command *cobra.Command) {
+func (r *recheckBatch) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&r.all, "all", false, "all Nodes with a profile that have not passed its current checks")
 	flags.StringVarP(&r.selectorText, "selector", "l", "", "label selector; like --all, for these Nodes only")
@@ -153,7 +153,7 @@ func (r *recheckRollout) addTo(command *cobra.Command) {
 	flags.BoolVar(&r.includeVerified, "again", false, "also Nodes that have passed the current checks; with -l or --all")
 }
 
-func (r *recheckRollout) args(command *cobra.Command, args []string) error {
+func (r *recheckBatch) validateArgs(command *cobra.Command, args []string) error {
 	flags := command.Flags()
 	switch several := r.all || flags.Changed("selector"); {
 	case r.all && flags.Changed("selector"), several && len(args) > 0:
@@ -169,7 +169,7 @@ func (r *recheckRollout) args(command *cobra.Command, args []string) error {
 	return oneNode(command, args)
 }
 
-func (r *recheckRollout) validate() (err error) {
+func (r *recheckBatch) validate() (err error) {
 	if r.selector, err = labels.Parse(r.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
@@ -188,27 +188,27 @@ func (r *recheckRollout) validate() (err error) {
 
 // How often the state of the Nodes is read: each second, and less often where that takes long. Every sayWaiting a message names what is waited for.
 const (
-	rolloutInterval = time.Second
-	rolloutShare    = 5 // the wait between two reads is at least this many times the duration of the last read
-	sayWaiting      = 30 * time.Second
+	pollInterval     = time.Second
+	pollBackoff      = 5 // the wait between two reads is at least this many times the duration of the last read
+	progressInterval = 30 * time.Second
 )
 
 // state reads all Nodes.
-func (r *recheckRollout) state(ctx context.Context, c *session) (view.Rollout, error) {
+func (r *recheckBatch) state(ctx context.Context, c *session) (view.RecheckBatch, error) {
 	var nodes []*corev1.Node
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
-			return view.Rollout{}, err
+			return view.RecheckBatch{}, err
 		}
 		node.Status.Images = nil // the larger part
 		nodes = append(nodes, node)
 	}
-	return view.RolloutOf(nodes, r.selector, c.in.Policy, c.Now()), nil
+	return view.RecheckBatchOf(nodes, r.selector, c.circumstances.Policy, c.Now()), nil
 }
 
 // run shows, asks, and takes the Nodes into verification.
-func (r *recheckRollout) run(ctx context.Context, o *options, c *session) error {
-	if c.in.Policy.Verify().Empty() {
+func (r *recheckBatch) run(ctx context.Context, o *options, c *session) error {
+	if c.circumstances.Policy.Verify().Empty() {
 		return errors.New("nothing was changed: the policy has no profiles in its section verify")
 	}
 	state, err := r.state(ctx, c)
@@ -220,36 +220,36 @@ func (r *recheckRollout) run(ctx context.Context, o *options, c *session) error 
 		c.say("%s.", state.Summary(limit, r.includeVerified))
 		return nil
 	}
-	proceed, err := o.agree(ctx, c, &proposal{
+	proceed, err := o.confirm(ctx, c, &proposal{
 		document: view.Document{Tables: []*metav1.Table{state.Table(r.includeVerified)}}, long: true,
-		summary: state.Summary(limit, r.includeVerified) + ".\n" + state.Means(r.includeVerified), question: "Check " + view.Counted(len(due), "Node") + "?",
+		summary: state.Summary(limit, r.includeVerified) + ".\n" + state.PodsSentence(r.includeVerified), question: "Check " + view.Counted(len(due), "Node") + "?",
 	})
 	if err != nil || !proceed {
 		return err
 	}
-	if err := c.awaitControllers(ctx, controllersRead); err != nil {
+	if err := c.awaitPolicyRead(ctx, policyReadTimeout); err != nil {
 		return err
 	}
-	return r.closeInBatches(ctx, c, limit)
+	return r.closeAll(ctx, c, limit)
 }
 
-// closeInBatches closes Nodes as others open, until all are verified or one does not pass.
-func (r *recheckRollout) closeInBatches(ctx context.Context, c *session, limit int) error {
-	var taken []view.ClosedNode
+// closeAll closes Nodes as others open, until all are verified or one does not pass.
+func (r *recheckBatch) closeAll(ctx context.Context, c *session, limit int) error {
+	var closedNodes []view.ClosedNode
 	reported, verified, remain := time.Now(), 0, 0
 	for {
 		began := time.Now()
 		state, err := r.state(ctx, c)
 		if ctx.Err() != nil {
-			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", progressText(verified, len(taken)-verified, remain))}
+			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", progressText(verified, len(closedNodes)-verified, remain))}
 		}
 		if err != nil {
-			return findings(fmt.Errorf("%w\n  until then: %s", err, progressText(verified, len(taken)-verified, remain)))
+			return findingsError(fmt.Errorf("%w\n  until then: %s", err, progressText(verified, len(closedNodes)-verified, remain)))
 		}
-		step := state.Next(limit, r.includeVerified, taken)
-		remain = len(state.Due(r.includeVerified, taken))
-		if declared, err := c.GetEmergency(ctx); err == nil && declared.Holds { // [session.emergencyDeclared] has said if it is not known
-			return findings(fmt.Errorf("%w\n  %s", errEmergency, progressText(verified, len(taken)-verified, remain)))
+		step := state.Next(limit, r.includeVerified, closedNodes)
+		remain = len(state.Due(r.includeVerified, closedNodes))
+		if declared, err := c.GetEmergency(ctx); err == nil && declared.Active { // [session.applyEmergency] has said if it is not known
+			return findingsError(fmt.Errorf("%w\n  %s", errEmergency, progressText(verified, len(closedNodes)-verified, remain)))
 		}
 		if step.Verified > verified {
 			verified, reported = step.Verified, time.Now()
@@ -257,19 +257,19 @@ func (r *recheckRollout) closeInBatches(ctx context.Context, c *session, limit i
 		}
 		switch {
 		case step.Stop != "":
-			return findings(fmt.Errorf("%s\n  %s", step.Stop, progressText(verified, step.InFlight, remain)))
+			return findingsError(fmt.Errorf("%s\n  %s", step.Stop, progressText(verified, step.InFlight, remain)))
 		case step.Ended:
 			return c.printResult("%s verified", view.Counted(verified, "Node"))
-		case len(step.Close) == 0 && time.Since(reported) > sayWaiting:
+		case len(step.Close) == 0 && time.Since(reported) > progressInterval:
 			reported = time.Now()
 			c.say("waiting for %s", step.Waiting)
 		}
-		closed, err := r.closeBatch(ctx, c, step.Close)
-		taken, remain = append(taken, closed...), remain-len(closed)
+		batch, err := r.closeBatch(ctx, c, step.Close)
+		closedNodes, remain = append(closedNodes, batch...), remain-len(batch)
 		if err != nil && ctx.Err() == nil {
-			return findings(fmt.Errorf("%w\n  %s", err, progressText(verified, step.InFlight+len(closed), remain)))
+			return findingsError(fmt.Errorf("%w\n  %s", err, progressText(verified, step.InFlight+len(batch), remain)))
 		}
-		pause(ctx, max(rolloutInterval, rolloutShare*time.Since(began)))
+		sleep(ctx, max(pollInterval, pollBackoff*time.Since(began)))
 	}
 }
 
@@ -283,22 +283,22 @@ func progressText(verified, closed, remain int) string {
 }
 
 // closeBatch closes some Nodes. Nodes that were deleted, closed or are no longer selected meanwhile are skipped.
-func (r *recheckRollout) closeBatch(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.ClosedNode, err error) {
-	err = changeEach(ctx, nodes, func(candidate view.RolloutNode) (view.ClosedNode, error) {
+func (r *recheckBatch) closeBatch(ctx context.Context, c *session, nodes []view.RecheckNode) (batch []view.ClosedNode, err error) {
+	err = changeInParallel(ctx, nodes, func(candidate view.RecheckNode) (view.ClosedNode, error) {
 		var closed view.ClosedNode
 		err := change(ctx, func(ctx context.Context) (*proposal, error) {
 			node, err := c.GetNode(ctx, candidate.Name)
-			if err != nil || node == nil || string(node.UID) != candidate.UID || len(c.in.Policy.Verify().ClosingTaints(node.Spec.Taints)) > 0 {
+			if err != nil || node == nil || string(node.UID) != candidate.UID || len(c.circumstances.Policy.Verify().ClosingTaints(node.Spec.Taints)) > 0 {
 				return nil, err
 			}
-			profile, selected := c.in.Policy.Verify().Match(node.Labels)
-			if !selected || profile.Reports() { // its labels have changed
+			profile, selected := c.circumstances.Policy.Verify().Match(node.Labels)
+			if !selected || profile.ReportsOnly() { // its labels have changed
 				return nil, nil
 			}
 			return &proposal{apply: func(ctx context.Context) error {
-				err := c.patchNode(ctx, observe.FromNode(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: recheckManager})
+				err := c.patchNode(ctx, observe.FromNode(node), view.CloseEdits(node, c.circumstances.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: recheckManager})
 				if err == nil {
-					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
+					round := verify.ParseProgress(node.Annotations[verify.Annotation]).AfterOpen().Round
 					closed = view.ClosedNode{Name: candidate.Name, UID: candidate.UID, Round: round}
 				}
 				return err
@@ -307,9 +307,9 @@ func (r *recheckRollout) closeBatch(ctx context.Context, c *session, nodes []vie
 		return closed, err
 	}, func(closed view.ClosedNode, _ error) {
 		if closed.UID != "" {
-			taken = append(taken, closed)
+			batch = append(batch, closed)
 			_ = c.printResult("node/%s: taint added; the controller verifies the Node", closed.Name)
 		}
 	})
-	return taken, err
+	return batch, err
 }

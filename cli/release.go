@@ -50,14 +50,14 @@ const releaseExamples = `
 
 func newReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &releaseOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "release NODE [flags]",
 		Short:   "Let a Node take workloads now: lift its gate, and remove its taints of verification",
 		Long:    releaseLong,
 		Example: releaseExamples,
 		GroupID: groupAct,
-	}, aboutNode|decides|asks, o)
-	oneOf(command, &o.from, "from", "release the Node only from "+waitingGate+", or only from "+waitingVerification, waitingGate, waitingVerification)
+	}, takesNode|hasPolicy|hasConfirmation, o)
+	addChoiceFlag(command, &o.from, "from", "release the Node only from "+waitingGate+", or only from "+waitingVerification, waitingGate, waitingVerification)
 	return command
 }
 
@@ -91,29 +91,29 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 	}
 	release := view.Release{State: state}
 	change := plan.Plan{ByClient: true}
-	profiles, gated := c.in.Policy.Verify(), c.gate.Present(state.Node.Spec.Taints)
-	held := profiles.ClosingTaints(state.Node.Spec.Taints)
-	var pending []corev1.Taint // of verification, that are not there yet
+	profiles, gated := c.circumstances.Policy.Verify(), c.gate.Present(state.Node.Spec.Taints)
+	closingTaints := profiles.ClosingTaints(state.Node.Spec.Taints)
+	var missingTaints []corev1.Taint // of verification, that are not there yet
 	if release.GateStays = gated && o.from == waitingVerification; gated && !release.GateStays {
-		of, _ := view.GatedOf(state, c.in, c.captures(ctx))
-		release.Gated = &of
-		unregistered := state.Unregistered(c.in)
-		pending = profiles.ClosingTaints(unregistered)
+		gatedNode, _ := view.GatedOf(state, c.circumstances, c.captureStatus(ctx))
+		release.Gated = &gatedNode
+		unregistered := state.MissingRegistrationTaints(c.circumstances)
+		missingTaints = profiles.ClosingTaints(unregistered)
 		if o.from != waitingGate {
-			unregistered = policy.FreeOf(unregistered, pending)
+			unregistered = policy.WithoutKeys(unregistered, missingTaints)
 		}
 		change.Edits = append(plan.LiftGate(c.gate), plan.TaintEdits(plan.CauseRegistrationTaint, false, unregistered...)...)
 	}
-	v := view.VerificationOf(state.Node, nil, nil, c.in.Policy, c.Now())
-	if len(held)+len(pending) > 0 {
+	v := view.VerificationOf(state.Node, nil, nil, c.circumstances.Policy, c.Now())
+	if len(closingTaints)+len(missingTaints) > 0 {
 		release.Verification, release.Opens = &v, o.from != waitingGate
 	}
 	if release.Opens {
-		change.Edits = append(change.Edits, openingEdits(state.Node, held, c.Now())...)
+		change.Edits = append(change.Edits, openingEdits(state.Node, closingTaints, c.Now())...)
 	}
 	ungated := state.Node.DeepCopy()
 	ungated.Spec.Taints = slices.DeleteFunc(ungated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(c.gate) })
-	if left := view.VerificationOf(ungated, nil, nil, c.in.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // it has the taint of an earlier policy, which this command does not remove
+	if left := view.VerificationOf(ungated, nil, nil, c.circumstances.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // it has the taint of an earlier policy, which this command does not remove
 		release.Remains = left.Reason
 	}
 	switch {
@@ -137,7 +137,7 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 		if err := c.printResult("%s", release.Done()); err != nil || release.Remains == "" {
 			return err
 		}
-		return findings(fmt.Errorf("node/%s stays closed: %s", name, release.Remains))
+		return findingsError(fmt.Errorf("node/%s stays closed: %s", name, release.Remains))
 	}}, nil
 }
 
@@ -158,9 +158,9 @@ func (o *releaseOptions) state(ctx context.Context, c *session, name string) (no
 const releasedByOperator = "an operator released the Node: nodekeep release"
 
 // openingEdits remove taints of verification, and note that an operator did.
-func openingEdits(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Edits {
+func openingEdits(node *corev1.Node, taints []corev1.Taint, now time.Time) plan.Edits {
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
-	return append(plan.TaintEdits(plan.CauseDerivedTaint, true, held...), plan.SetItems(plan.CauseRecord, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
+	return append(plan.TaintEdits(plan.CauseDerivedTaint, true, taints...), plan.SetItems(plan.CauseRecord, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
 }
 
 // eventComponent is where Events of the commands come from.
@@ -178,6 +178,6 @@ func (c *session) createEvent(ctx context.Context, node *corev1.Node, kind, reas
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if _, err := c.Client.CoreV1().Events(doctor.EventsNamespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {
-		c.say("No Event shows this: %v", c.CallError(doctor.Right{Verb: "create", Resource: "events", Namespace: doctor.EventsNamespace}, err))
+		c.say("No Event shows this: %v", c.ExplainError(doctor.Right{Verb: "create", Resource: "events", Namespace: doctor.EventsNamespace}, err))
 	}
 }

@@ -24,17 +24,17 @@ import (
 // reportKind is the kind of what report prints for programs.
 const reportKind = "Report"
 
-// rowsShown is how many rows of a table are shown by default.
-const rowsShown = 20
+// defaultRows is how many rows of a table are shown by default.
+const defaultRows = 20
 
 // reportOptions are the flags of `report`.
 type reportOptions struct {
 	*options
-	sections []string
-	tier     string
-	last     time.Duration
-	rows     int
-	exitCode bool
+	sections   []string
+	groupLabel string
+	costWindow time.Duration
+	rows       int
+	exitCode   bool
 }
 
 const reportLong = `Report adds up what the Nodes, the records and the workloads of the cluster show about labels. Without a section it
@@ -85,61 +85,61 @@ const reportExamples = `
 
 func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &reportOptions{options: newOptions(streams)}
-	o.pages = true
-	command := o.task(&cobra.Command{
+	o.reportFormats = true
+	command := o.finishTask(&cobra.Command{
 		Use:     "report [" + strings.Join(report.Sections(), " | ") + " | " + migrationsSection + " [OLD=NEW]] [flags]",
 		Short:   "Labels of all Nodes: counts, violations, drift, use, node-hours, migrations",
 		Long:    reportLong,
 		Example: reportExamples,
 		GroupID: groupSee,
-		Args:    o.args,
+		Args:    o.validateArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return reportSections(), cobra.ShellCompDirectiveNoFileComp
 		},
-	}, prints|decides, o)
+	}, hasOutput|hasPolicy, o)
 	flags := command.Flags()
-	flags.StringVar(&o.tier, "tier", corev1.LabelInstanceTypeStable, "label to group capacity and cost by")
-	flags.DurationVar(&o.last, "last", 0, "with cost: only the last part of each Node's life, such as 720h; 0: all of it")
+	flags.StringVar(&o.groupLabel, "tier", corev1.LabelInstanceTypeStable, "label to group capacity and cost by")
+	flags.DurationVar(&o.costWindow, "last", 0, "with cost: only the last part of each Node's life, such as 720h; 0: all of it")
 	flags.BoolVar(&o.exitCode, "exit-code", false, "with compliance: exit with 1 if a Node breaks a rule of any mode; with migrations: while one is not finished")
-	flags.IntVar(&o.rows, "rows", rowsShown, "rows to show of each table")
+	flags.IntVar(&o.rows, "rows", defaultRows, "rows to show of each table")
 	return command
 }
 
 // reportSections returns what a report can be about.
 func reportSections() []string { return append(report.Sections(), migrationsSection) }
 
-// args takes one section at most, and of migrations one renaming.
-func (o *reportOptions) args(command *cobra.Command, args []string) error {
+// validateArgs takes one section at most, and of migrations one renaming.
+func (o *reportOptions) validateArgs(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	about := args[0] == migrationsSection
+	migrations := args[0] == migrationsSection
 	switch {
-	case !slices.Contains(reportSections(), args[0]), len(args) > 1 && !about:
+	case !slices.Contains(reportSections(), args[0]), len(args) > 1 && !migrations:
 		return fmt.Errorf("%s takes one section at most, of %s, and was given %q", command.CommandPath(), strings.Join(reportSections(), ", "), args)
-	case o.exitCode && !about && args[0] != report.ComplianceSection:
+	case o.exitCode && !migrations && args[0] != report.ComplianceSection:
 		return fmt.Errorf("--exit-code is about the sections %s and %s, and not about %q", report.ComplianceSection, migrationsSection, args[0])
-	case about && (o.format == formatCSV || o.format == formatHTML):
+	case migrations && (o.format == formatCSV || o.format == formatHTML):
 		return fmt.Errorf("%s has no --output %s", migrationsSection, o.format)
-	case about && (command.Flags().Changed("rows") || command.Flags().Changed("tier") || command.Flags().Changed("last")):
+	case migrations && (command.Flags().Changed("rows") || command.Flags().Changed("tier") || command.Flags().Changed("last")):
 		return fmt.Errorf("--rows, --tier and --last do not go with %s", migrationsSection)
 	case len(args) > 2:
 		return fmt.Errorf("%s %s takes one OLD=NEW at most, and was given %d arguments", command.CommandPath(), migrationsSection, len(args)-1)
 	case len(args) == 2:
-		return checkRenaming(args[1])
+		return checkMigrationArgument(args[1])
 	}
 	return nil
 }
 
 func (o *reportOptions) validate() error {
-	if err := checkLabelKey(o.tier); err != nil {
+	if err := checkLabelKey(o.groupLabel); err != nil {
 		return fmt.Errorf("--tier %w", err)
 	}
-	if o.last < 0 {
-		return fmt.Errorf("--last %s: must not be negative", o.last)
+	if o.costWindow < 0 {
+		return fmt.Errorf("--last %s: must not be negative", o.costWindow)
 	}
 	if o.rows < 1 {
 		return fmt.Errorf("--rows %d: must be 1 or more", o.rows)
@@ -169,7 +169,7 @@ func (o *reportOptions) run(ctx context.Context, c *session, args []string) erro
 	if err := o.writeReport(c, found); err != nil {
 		return err
 	}
-	return findings(o.problems(found))
+	return findingsError(o.problems(found))
 }
 
 func (o *reportOptions) includes(sections ...string) bool {
@@ -194,8 +194,8 @@ func (o *reportOptions) problems(found report.Report) error {
 // collect reads the cluster once, page by page, and counts for all sections.
 func (o *reportOptions) collect(ctx context.Context, c *session) (report.Report, error) {
 	now := c.Now().UTC()
-	rules := c.in.Policy.Governance()
-	nodes, histories, ages := report.NewNodes(o.tier), report.NewHistories(now), report.NewAges(o.tier, o.last, now)
+	rules := c.circumstances.Policy.Governance()
+	nodes, histories, ages := report.NewNodes(o.groupLabel), report.NewHistories(now), report.NewAges(o.groupLabel, o.costWindow, now)
 	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
 	see := func(state nodestate.State) {
 		if state.Record != nil {
@@ -207,12 +207,12 @@ func (o *reportOptions) collect(ctx context.Context, c *session) (report.Report,
 		nodes.See(state.Node.Labels, state.Node.Status.Capacity)
 		ages.See(state.Node.Labels, state.Node.Status.Capacity, state.Node.CreationTimestamp.Time)
 		if o.includes(report.ComplianceSection) {
-			judged.See(state.Name, violations(state.Violations(c.in)))
+			judged.See(state.Name, violations(state.Violations(c.circumstances)))
 		}
 		if !o.includes(report.DriftSection) {
 			return
 		}
-		if labels, compared := state.Drift(c.in); compared {
+		if labels, compared := state.Drift(c.circumstances); compared {
 			drifted.See(state.Name, labels)
 		} else {
 			drifted.NotCompared()
@@ -242,7 +242,7 @@ func (o *reportOptions) collect(ctx context.Context, c *session) (report.Report,
 		found.Cost = ages.Cost()
 	}
 	if o.includes(report.UsageSection) {
-		usage, err := c.usage(ctx, nodes.Keys())
+		usage, err := c.labelUsage(ctx, nodes.Keys())
 		if err != nil {
 			return report.Report{}, err
 		}
@@ -263,10 +263,10 @@ func violations(found []governance.Violation) (all []report.Violation) {
 	return all
 }
 
-// usage returns what selects on labels, these labels of Nodes included that nothing selects on.
-func (c *session) usage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
+// labelUsage returns what selects on labels, these labels of Nodes included that nothing selects on.
+func (c *session) labelUsage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
 	uses := report.NewUses()
-	for _, reference := range c.in.Policy.References() {
+	for _, reference := range c.circumstances.Policy.References() {
 		uses.SeePolicy(reference.Key, reference.Field, reference.Selects)
 	}
 	missing, err := c.ListUses(ctx, uses.See)
@@ -289,23 +289,23 @@ func (o *reportOptions) writeReport(c *session, found report.Report) error {
 	case formatHTML:
 		text, err = report.HTML(found, o.rows)
 	default:
-		return o.write(c, reportKind, reportAnswer{found, o.rows})
+		return o.write(c, reportKind, reportView{found, o.rows})
 	}
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(forPrograms(c.Out), text)
+	_, err = io.WriteString(unescaped(c.Out), text)
 	return err
 }
 
-// reportAnswer is a report with the number of rows that the text shows of each table.
-type reportAnswer struct {
+// reportView is a report with the number of rows that the text shows of each table.
+type reportView struct {
 	report.Report
 	rows int
 }
 
 // Document returns the answer as text.
-func (r reportAnswer) Document(time.Time) view.Document {
+func (r reportView) Document(time.Time) view.Document {
 	d := view.Document{Facts: []view.Fact{{Name: "Nodes", Value: fmt.Sprint(r.Nodes)}}}
 	for _, table := range r.Tables() {
 		if table.Note != "" {
@@ -327,12 +327,12 @@ func (r reportAnswer) Document(time.Time) view.Document {
 func printedTable(table report.Table) *metav1.Table {
 	printed := &metav1.Table{}
 	for _, column := range table.Columns {
-		printed.ColumnDefinitions = append(printed.ColumnDefinitions, metav1.TableColumnDefinition{Name: printable(column.Name, ""), Type: "string"})
+		printed.ColumnDefinitions = append(printed.ColumnDefinitions, metav1.TableColumnDefinition{Name: escapeUnprintable(column.Name, ""), Type: "string"})
 	}
 	for _, row := range table.Rows {
 		cells := make([]any, len(row))
 		for i, cell := range row {
-			cells[i] = printable(report.Text(cell), "")
+			cells[i] = escapeUnprintable(report.Text(cell), "")
 		}
 		printed.Rows = append(printed.Rows, metav1.TableRow{Cells: cells})
 	}

@@ -17,10 +17,10 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 		return o.reportRenaming(ctx, c, renamings[0])
 	}
 	all := view.Migrations{Migrations: []*impact.Migration{}}
-	for _, m := range c.in.Policy.Migrations() {
-		all.Migrations = append(all.Migrations, impact.NewMigration(m, c.in.Policy))
+	for _, m := range c.circumstances.Policy.Migrations() {
+		all.Migrations = append(all.Migrations, impact.NewMigration(m, c.circumstances.Policy))
 	}
-	if err := c.CountMigrations(ctx, c.in, all.Migrations...); err != nil {
+	if err := c.CountMigrations(ctx, c.circumstances, all.Migrations...); err != nil {
 		return err
 	}
 	if err := o.write(c, "Migrations", all); err != nil {
@@ -28,7 +28,7 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 	}
 	for _, m := range all.Migrations {
 		if o.exitCode && !m.Finished() {
-			return findings(fmt.Errorf("the migration of %s to %s is not finished", m.From, m.To))
+			return findingsError(fmt.Errorf("the migration of %s to %s is not finished", m.From, m.To))
 		}
 	}
 	return nil
@@ -36,21 +36,21 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 
 // reportRenaming shows what renaming one key is about.
 func (o *reportOptions) reportRenaming(ctx context.Context, c *session, argument string) error {
-	renaming := renamingOf(argument)
-	m := impact.NewMigration(renaming, c.in.Policy)
+	renaming := parseMigration(argument)
+	m := impact.NewMigration(renaming, c.circumstances.Policy)
 	if m.Phase == "" {
-		for _, err := range c.in.Policy.CheckMigration(renaming) {
+		for _, err := range c.circumstances.Policy.CheckMigration(renaming) {
 			m.Problems = append(m.Problems, err.Field+": "+err.ErrorBody())
 		}
 	}
-	if err := c.CountMigrations(ctx, c.in, m); err != nil {
+	if err := c.CountMigrations(ctx, c.circumstances, m); err != nil {
 		return err
 	}
 	if err := o.write(c, "Migration", view.Migration{Migration: m}); err != nil {
 		return err
 	}
 	if o.exitCode && len(m.Problems) > 0 {
-		return findings(fmt.Errorf("the policy cannot have a migration of %s to %s", m.From, m.To))
+		return findingsError(fmt.Errorf("the policy cannot have a migration of %s to %s", m.From, m.To))
 	}
 	return nil
 }

@@ -2,16 +2,16 @@ package cli
 
 import "nodekeep.dev/nodekeep/cli/doctor"
 
-// [options.rights] are the rights that the command itself needs; [options.needs] adds those that --policy and --gate-key need. They are checked before the
+// [options.rights] are the rights that the command itself needs; [options.requiredRights] adds those that --policy and --gate-key need. They are checked before the
 // command starts: it names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
 
-// needs returns the rights without which a command cannot do what its flags and arguments say.
-func (o *options) needs(c *session, abilities ability, args []string) (needed []doctor.Right) {
+// requiredRights returns the rights without which a command cannot do what its flags and arguments say.
+func (o *options) requiredRights(c *session, traits commandTraits, args []string) (needed []doctor.Right) {
 	switch {
-	case abilities&decides != 0 && o.policy.file == "":
+	case traits&hasPolicy != 0 && o.policy.file == "":
 		needed = append(needed, c.PolicyInForceRights()...)
-	case abilities&(decides|knowsGate) != 0 && o.policy.gateKey == "":
-		needed = append(needed, c.ConfigMapRight("get", gateName))
+	case traits&(hasPolicy|hasGateKey) != 0 && o.policy.gateKey == "":
+		needed = append(needed, c.ConfigMapRight("get", gateObjectName))
 	}
 	if o.rights != nil {
 		needed = append(needed, o.rights(c, args)...)

@@ -41,13 +41,13 @@ const rollbackExamples = `
 
 func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &rollbackOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "rollback NODE --to NUMBER [flags]",
 		Short:   "Put the labels and taints of a Node back to a moment of its history",
 		Long:    rollbackLong,
 		Example: rollbackExamples,
 		GroupID: groupAct,
-	}, aboutNode|prints|decides|asks, o)
+	}, takesNode|hasOutput|hasPolicy|hasConfirmation, o)
 	command.Flags().Var(&o.to, "to", "number of the change to go back to, as \"nodekeep show NODE --history\" shows it")
 	_ = command.MarkFlagRequired("to")
 	return command
@@ -66,11 +66,11 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 	var rollback nodestate.Rollback
 	var changes, leftAlone int
 	err := change(ctx, func(ctx context.Context) (*proposal, error) {
-		state, err := c.GetLiveState(ctx, args[0])
+		state, err := c.RequireLiveState(ctx, args[0])
 		if err != nil {
 			return nil, err
 		}
-		if rollback, err = nodestate.RollbackTo(state, int(o.to), c.in); err != nil {
+		if rollback, err = nodestate.RollbackTo(state, int(o.to), c.circumstances); err != nil {
 			return nil, err
 		}
 		changes, leftAlone = rollback.Changes()
@@ -78,7 +78,7 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 			if changes == 0 || o.dryRun {
 				return nil
 			}
-			return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), metav1.PatchOptions{FieldManager: rollbackManager})
+			return c.patchNode(ctx, observe.FromNodeWithAnnotations(state.Node, c.circumstances.Policy.Annotations()), rollback.Change(), metav1.PatchOptions{FieldManager: rollbackManager})
 		}}, nil
 	}, func(ctx context.Context, _ *proposal) error {
 		if err := o.write(c, "NodeRollback", view.Rollback{Rollback: rollback}); err != nil || changes == 0 || o.dryRun {
@@ -99,7 +99,7 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 		c.say("%s: %s changed.", args[0], view.Counted(changes, "value"))
 	}
 	if leftAlone > 0 {
-		return findings(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
+		return findingsError(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
 	}
 	return nil
 }

@@ -64,27 +64,27 @@ const showExamples = `
 
 func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &showOptions{options: newOptions(streams)}
-	o.uses = func() ability {
+	o.effectiveTraits = func() commandTraits {
 		switch {
 		case o.history:
-			return aboutNode | prints
+			return takesNode | hasOutput
 		case o.diff, o.verification:
-			return aboutNode | prints | decides
+			return takesNode | hasOutput | hasPolicy
 		}
-		return aboutNode | prints | knowsGate
+		return takesNode | hasOutput | hasGateKey
 	}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "show NODE [--history | --diff | --verification] [flags]",
 		Short:   "The record of a Node; its history, its difference from the Node, or the Node's verification",
 		Long:    showLong,
 		Example: showExamples,
 		GroupID: groupSee,
-	}, aboutNode|prints|decides, o)
+	}, takesNode|hasOutput|hasPolicy, o)
 	flags := command.Flags()
 	flags.BoolVar(&o.history, "history", false, "who changed which label or taint, when, and from what to what")
 	flags.BoolVar(&o.diff, "diff", false, "how the record differs from the live Node; the exit code is 1 if it does")
 	flags.BoolVar(&o.verification, "verification", false, "why the Node is not verified yet, its last report that did not pass, and whether it was removed")
-	o.namespace.addTo(command)
+	o.namespace.addFlags(command)
 	return command
 }
 
@@ -114,7 +114,7 @@ func (o *showOptions) run(ctx context.Context, c *session, args []string) error 
 	case o.verification:
 		return o.showVerification(ctx, c, args[0])
 	}
-	state, err := c.GetRecordedState(ctx, args[0])
+	state, err := c.RequireRecordedState(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (o *showOptions) run(ctx context.Context, c *session, args []string) error 
 
 // showHistory shows the changes of a record.
 func (o *showOptions) showHistory(ctx context.Context, c *session, node string) error {
-	state, err := c.GetRecordedState(ctx, node)
+	state, err := c.RequireRecordedState(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func (o *showOptions) showHistory(ctx context.Context, c *session, node string) 
 
 // showDiff shows what capture has still to do about a Node.
 func (o *showOptions) showDiff(ctx context.Context, c *session, node string) error {
-	state, err := c.GetLiveState(ctx, node)
+	state, err := c.RequireLiveState(ctx, node)
 	if err != nil {
 		return err
 	}
-	difference := view.Diff(state, c.in)
+	difference := view.Diff(state, c.circumstances)
 	if err := o.write(c, "NodeDifference", difference); err != nil {
 		return err
 	}
@@ -162,5 +162,5 @@ func (o *showOptions) showDiff(ctx context.Context, c *session, node string) err
 		}
 		return nil
 	}
-	return findings(fmt.Errorf("the record of Node %s differs from the Node in %d labels and taints", state.Name, len(difference.Items)))
+	return findingsError(fmt.Errorf("the record of Node %s differs from the Node in %d labels and taints", state.Name, len(difference.Items)))
 }

@@ -13,56 +13,56 @@ import (
 )
 
 const (
-	dryRunEvery = 250 * time.Millisecond
-	maxFailed   = 20 // dry runs that fail one after the other
+	dryRunInterval   = 250 * time.Millisecond
+	maxFailedDryRuns = 20 // dry runs that fail one after the other
 )
 
-// stopping is what uninstall and emergency have in common. They stop gating, and free Nodes.
-type stopping struct {
+// nodeOpener is what uninstall and emergency have in common. They stop gating, and free Nodes.
+type nodeOpener struct {
 	*session
-	kubelet    *webhook.DryRun
+	dryRun     *webhook.DryRun
 	settleTime time.Duration // --settle: how long no dry run may be gated. After that time every API server is assumed to have noticed.
 	manager    string        // the field manager of the changes
 }
 
-// untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
+// awaitUngated waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
 // If the API server refuses dry runs, it returns the zero time, and nothing is proved.
-func (u *stopping) untilStopped(ctx context.Context) (stopped time.Time, refused bool, err error) {
-	stopped, cause, err := u.await(ctx, false)
+func (o *nodeOpener) awaitUngated(ctx context.Context) (stopped time.Time, refused bool, err error) {
+	stopped, cause, err := o.awaitDryRuns(ctx, false)
 	switch {
 	case err != nil:
-		return time.Time{}, false, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, u.gate)
+		return time.Time{}, false, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, o.gate)
 	case cause != nil:
-		_ = u.printResult("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", cause, u.settleTime)
-		pause(ctx, u.settleTime)
+		_ = o.printResult("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", cause, o.settleTime)
+		sleep(ctx, o.settleTime)
 		return time.Time{}, true, ctx.Err()
 	}
-	_ = u.printResult("new Nodes are no longer gated")
+	_ = o.printResult("new Nodes are no longer gated")
 	return stopped, false, nil
 }
 
-// await waits until each dry-run CREATE of the settling time was gated, or none was. The result serverStart is when that time began, by the clock of the
+// awaitDryRuns waits until each dry-run CREATE of the settling time was gated, or none was. The result serverStart is when that time began, by the clock of the
 // API server. The result refused is why the API server refuses dry runs, so that neither can be seen.
-func (u *stopping) await(ctx context.Context, gated bool) (serverStart time.Time, refused, err error) {
+func (o *nodeOpener) awaitDryRuns(ctx context.Context, gated bool) (serverStart time.Time, refused, err error) {
 	var start time.Time // by our clock
 	failed := 0
-	for start.IsZero() || time.Since(start) < u.settleTime {
-		node, err := u.kubelet.Register(ctx)
+	for start.IsZero() || time.Since(start) < o.settleTime {
+		node, err := o.dryRun.Register(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return time.Time{}, nil, ctx.Err()
 		case err != nil:
 			start = time.Time{}
-			if failed++; failed >= maxFailed || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			if failed++; failed >= maxFailedDryRuns || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 				return time.Time{}, err, nil
 			}
-		case nodekeepTouched(node, u.gate) != gated:
+		case nodekeepTouched(node, o.gate) != gated:
 			start, failed = time.Time{}, 0
 		case start.IsZero():
 			start, failed = time.Now(), 0
 			serverStart = node.CreationTimestamp.Time
 		}
-		pause(ctx, dryRunEvery)
+		sleep(ctx, dryRunInterval)
 	}
 	return serverStart, nil, nil
 }

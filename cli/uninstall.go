@@ -20,21 +20,21 @@ import (
 
 // The objects that put the gate on new Nodes.
 const (
-	gateName    = doctor.Gate // the policy's binding, and the RoleBinding that is its off switch; the ConfigMap with the gate's key
-	webhookName = "nodekeep"  // adds the gate where something must wait for capture
+	gateObjectName = doctor.GateObjectName // the policy's binding, and the RoleBinding that is its off switch; the ConfigMap with the gate's key
+	webhookName    = "nodekeep"            // adds the gate where something must wait for capture
 )
 
 // maxPasses bounds how often all Nodes are read again for gates that were added meanwhile.
 const maxPasses = 10
 
-// uninstalling is one run of `uninstall`.
+// uninstallRun is one run of `uninstall`.
 //
 // Gating stops before the first gate is lifted. After the last one, all Nodes are read again, up to maxPasses times, until none is gated. A Node is changed
 // only in the state that was read, and only its gate is changed. It is safe to run it again.
-type uninstalling struct {
-	stopping
+type uninstallRun struct {
+	nodeOpener
 	// patience is how long capture is given to complete Nodes before their gates are lifted.
-	patience time.Duration
+	captureTimeout time.Duration
 }
 
 // uninstallOptions are the flags of `uninstall`.
@@ -71,13 +71,13 @@ const uninstallExamples = `
 
 func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &uninstallOptions{options: newOptions(streams)}
-	command := o.task(&cobra.Command{
+	command := o.finishTask(&cobra.Command{
 		Use:     "uninstall [flags]",
 		Short:   "Stop gating and free every Node, before nodekeep is deleted",
 		Long:    uninstallLong,
 		Example: uninstallExamples,
 		GroupID: groupAct,
-	}, knowsGate|asks, o)
+	}, hasGateKey|hasConfirmation, o)
 	flags := command.Flags()
 	flags.DurationVar(&o.settle, "settle", 10*time.Second, "how long all dry runs must show the change before it counts as seen by every API server")
 	flags.DurationVar(&o.patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
@@ -97,39 +97,39 @@ func (o *uninstallOptions) rights(c *session, _ []string) []doctor.Right {
 	if o.dryRun {
 		return needed
 	}
-	u := &uninstalling{stopping: stopping{session: c}}
-	for _, object := range append(u.gatingObjects(), u.guardObjects()...) {
+	u := &uninstallRun{nodeOpener: nodeOpener{session: c}}
+	for _, object := range append(u.gatingObjects(), u.lastObjects()...) {
 		needed = append(needed, object.right)
 	}
 	return append(needed, c.NodesRight("get"), c.NodesRight("patch"))
 }
 
 func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) error {
-	kubelet, err := webhook.NewDryRun(c.Config)
+	dryRun, err := webhook.NewDryRun(c.Config)
 	if err != nil {
 		return err
 	}
-	u := &uninstalling{stopping{c, kubelet, o.settle, "nodekeep-uninstall"}, o.patience}
+	u := &uninstallRun{nodeOpener{c, dryRun, o.settle, "nodekeep-uninstall"}, o.patience}
 	if o.dryRun || !o.yes {
 		plan, err := u.plan(ctx)
 		if err != nil {
 			return err
 		}
-		if proceed, err := o.agree(ctx, c, &proposal{document: plan.Document(c.Now()), question: "Uninstall?"}); err != nil || !proceed {
+		if proceed, err := o.confirm(ctx, c, &proposal{document: plan.Document(c.Now()), question: "Uninstall?"}); err != nil || !proceed {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return findings(u.run(ctx))
+	return findingsError(u.run(ctx))
 }
 
 // run ends with the first step that fails. What was done by then stays done.
-func (u *uninstalling) run(ctx context.Context) error {
+func (u *uninstallRun) run(ctx context.Context) error {
 	if err := u.delete(ctx, u.gatingObjects()...); err != nil {
 		return err
 	}
-	stopped, _, err := u.untilStopped(ctx)
+	stopped, _, err := u.awaitUngated(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,10 +148,10 @@ func (u *uninstalling) run(ctx context.Context) error {
 			if err := u.freeUnverified(ctx); err != nil { // only now: capture adds these taints to Nodes behind the gate
 				return err
 			}
-			if err := u.delete(ctx, u.guardObjects()...); err != nil {
+			if err := u.delete(ctx, u.lastObjects()...); err != nil {
 				return err
 			}
-			emergency, err := u.emergency(ctx)
+			emergency, err := u.emergencyRemainder(ctx)
 			u.sayUnknown("Whether an emergency is declared", err)
 			if emergency != "" {
 				_ = u.printResult("Stays: %s", emergency)
@@ -167,23 +167,23 @@ func (u *uninstalling) run(ctx context.Context) error {
 }
 
 // delete deletes objects, as many as it can. A missing object is not an error.
-func (u *stopping) delete(ctx context.Context, objects ...objectDeletion) error {
+func (o *nodeOpener) delete(ctx context.Context, objects ...managedObject) error {
 	var errs []error
 	for _, object := range objects {
 		switch err := object.delete(ctx, object.name, metav1.DeleteOptions{}); {
 		case apierrors.IsNotFound(err):
-			_ = u.printResult("%s %s: is not there", object.kind, object.name)
+			_ = o.printResult("%s %s: is not there", object.kind, object.name)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, u.CallError(object.right, err)))
+			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, o.ExplainError(object.right, err)))
 		default:
-			_ = u.printResult("%s %s: deleted", object.kind, object.name)
+			_ = o.printResult("%s %s: deleted", object.kind, object.name)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// pause waits for a time, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
+// sleep waits for a time, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

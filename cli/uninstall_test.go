@@ -30,7 +30,7 @@ func TestNodesThatCarryTheGateAreFreedWhateverItsEffect(t *testing.T) {
 	soft := corev1.Taint{Key: string(policy.DefaultGate), Effect: corev1.TaintEffectPreferNoSchedule}
 	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", o.Taint()), withTaints("soft", soft))
 	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, o: {"other"}, "example.com/none": nil} {
-		u := &stopping{session: &session{Cluster: &cluster.Cluster{Client: client}, gate: gate}}
+		u := &nodeOpener{session: &session{Cluster: &cluster.Cluster{Client: client}, gate: gate}}
 		gated, err := u.nodesToFree(t.Context(), u.gateRemoval(time.Time{}))
 		require.NoError(t, err)
 		assert.Equal(t, want, gated)
@@ -64,12 +64,12 @@ func TestADeniedCallNamesTheRightToTheOneObject(t *testing.T) {
 		denial := fmt.Errorf("User \"jane\" cannot %s resource %q in API group %q in the namespace %q", action.GetVerb(), resource.Resource, resource.Group, action.GetNamespace())
 		return true, nil, apierrors.NewForbidden(resource.GroupResource(), manifests.EmergencyName, denial)
 	})
-	u := &stopping{session: &session{Cluster: &cluster.Cluster{Client: client, Namespace: DefaultNamespace}}}
+	u := &nodeOpener{session: &session{Cluster: &cluster.Cluster{Client: client, Namespace: DefaultNamespace}}}
 	binding := u.declarationObjects()[0]
 	for verb, call := range map[string]func() error{
 		"delete": func() error { return u.delete(t.Context(), binding) },
 		"create": func() error {
-			return (&emergency{stopping: *u}).create(t.Context(), binding, false, false, func() error {
+			return (&emergency{nodeOpener: *u}).create(t.Context(), binding, false, false, func() error {
 				_, err := client.RbacV1().RoleBindings(DefaultNamespace).Create(t.Context(), &rbacv1.RoleBinding{}, metav1.CreateOptions{})
 				return err
 			})

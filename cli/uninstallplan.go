@@ -21,35 +21,35 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 )
 
-// groupAdmission is the API group of admission policies and webhook configurations.
-const groupAdmission = admissionregistrationv1.GroupName
+// admissionGroup is the API group of admission policies and webhook configurations.
+const admissionGroup = admissionregistrationv1.GroupName
 
-// objectDeletion is an object to delete.
-type objectDeletion struct {
+// managedObject is an object to delete.
+type managedObject struct {
 	kind, name string
 	right      doctor.Right
 	delete     func(context.Context, string, metav1.DeleteOptions) error
 	exists     func(context.Context) error
 }
 
-// deletable is a typed client of one resource.
-type deletable[T any] interface {
+// objectClient is a typed client of one resource.
+type objectClient[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// deletionOf returns the deletion of one object; the right has its group and namespace.
-func deletionOf[T any](right doctor.Right, kind, name string, client deletable[T]) objectDeletion {
+// managedObjectOf returns the deletion of one object; the right has its group and namespace.
+func managedObjectOf[T any](right doctor.Right, kind, name string, client objectClient[T]) managedObject {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	right.Verb, right.Resource, right.Name = "delete", resource.Resource, name
-	return objectDeletion{kind: kind, name: name, right: right, delete: client.Delete, exists: func(ctx context.Context) error {
+	return managedObject{kind: kind, name: name, right: right, delete: client.Delete, exists: func(ctx context.Context) error {
 		_, err := client.Get(ctx, name, metav1.GetOptions{})
 		return err
 	}}
 }
 
 // rightTo returns the right to do something else with the object than to delete it. RBAC cannot limit the right to create to a name.
-func (o objectDeletion) rightTo(verb string) doctor.Right {
+func (o managedObject) rightTo(verb string) doctor.Right {
 	right := o.right
 	if right.Verb = verb; verb == "create" {
 		right.Name = ""
@@ -58,45 +58,45 @@ func (o objectDeletion) rightTo(verb string) doctor.Right {
 }
 
 // gatingObjects returns the objects that add the gate to new Nodes.
-func (u *stopping) gatingObjects() []objectDeletion {
-	admission := u.Client.AdmissionregistrationV1()
-	return []objectDeletion{
-		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings()),
-		deletionOf(doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}, "RoleBinding", gateName, u.Client.RbacV1().RoleBindings(u.Namespace)),
-		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
+func (o *nodeOpener) gatingObjects() []managedObject {
+	admission := o.Client.AdmissionregistrationV1()
+	return []managedObject{
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingAdmissionPolicyBinding", gateObjectName, admission.MutatingAdmissionPolicyBindings()),
+		managedObjectOf(doctor.Right{Group: rbacv1.GroupName, Namespace: o.Namespace}, "RoleBinding", gateObjectName, o.Client.RbacV1().RoleBindings(o.Namespace)),
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
 	}
 }
 
 // declarationObjects returns the objects that declare an emergency.
-func (u *stopping) declarationObjects() []objectDeletion {
-	rbac, right := u.Client.RbacV1(), doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}
-	return []objectDeletion{
-		deletionOf(right, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(u.Namespace)),
-		deletionOf(right, "Role", manifests.EmergencyName, rbac.Roles(u.Namespace)),
+func (o *nodeOpener) declarationObjects() []managedObject {
+	rbac, right := o.Client.RbacV1(), doctor.Right{Group: rbacv1.GroupName, Namespace: o.Namespace}
+	return []managedObject{
+		managedObjectOf(right, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(o.Namespace)),
+		managedObjectOf(right, "Role", manifests.EmergencyName, rbac.Roles(o.Namespace)),
 	}
 }
 
-// guardObjects returns the objects that are deleted last: the guard policies, which capture needs while Nodes have the gate, and the governance
+// lastObjects returns the objects that are deleted last: the guard policies, which capture needs while Nodes have the gate, and the governance
 // policies and the ConfigMap of inventories, which no manifest has.
-func (u *uninstalling) guardObjects() []objectDeletion {
+func (u *uninstallRun) lastObjects() []managedObject {
 	admission := u.Client.AdmissionregistrationV1()
-	var objects []objectDeletion
+	var objects []managedObject
 	for _, name := range governance.PolicyNames() {
 		objects = append(objects,
-			deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
-			deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
+			managedObjectOf(doctor.Right{Group: admissionGroup}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
+			managedObjectOf(doctor.Right{Group: admissionGroup}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
 	}
 	return append(objects,
-		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
-		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
-		deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
-		deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
-		deletionOf(doctor.Right{Namespace: u.Namespace}, "ConfigMap", inventories.InventoryName, u.Client.CoreV1().ConfigMaps(u.Namespace)),
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
+		managedObjectOf(doctor.Right{Namespace: u.Namespace}, "ConfigMap", inventories.InventoryName, u.Client.CoreV1().ConfigMaps(u.Namespace)),
 	)
 }
 
 // plan shows what a run would delete and change now. An object that the caller may not read is listed too.
-func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error) {
+func (u *uninstallRun) plan(ctx context.Context) (plan view.Uninstall, err error) {
 	keys, err := u.verificationKeys(ctx)
 	if err != nil {
 		return plan, err
@@ -108,19 +108,19 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	if plan.Unverified, err = u.nodesToFree(ctx, verificationTaints(keys)); err != nil {
 		return plan, err
 	}
-	if plan.Objects, err = u.planned(ctx, append(u.gatingObjects(), u.guardObjects()...)); err != nil {
+	if plan.Objects, err = u.plannedSteps(ctx, append(u.gatingObjects(), u.lastObjects()...)); err != nil {
 		return plan, err
 	}
 	if plan.Leases, err = u.leases(ctx); err != nil {
 		return plan, err
 	}
-	plan.Emergency, err = u.emergency(ctx)
+	plan.Emergency, err = u.emergencyRemainder(ctx)
 	return plan, err
 }
 
-// emergency returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: no object
+// emergencyRemainder returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: no object
 // of an emergency exists.
-func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
+func (u *uninstallRun) emergencyRemainder(ctx context.Context) (stays string, err error) {
 	end := "; once nodekeep is deleted, end it: kubectl -n " + u.Namespace + " delete rolebinding,role " + manifests.EmergencyName
 	for _, object := range u.declarationObjects() {
 		switch err := object.exists(ctx); {
@@ -128,7 +128,7 @@ func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) 
 		case apierrors.IsForbidden(err):
 			stays = "an emergency, if one is declared (you may not read it)" + end
 		case err != nil:
-			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(object.rightTo("get"), err))
+			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.ExplainError(object.rightTo("get"), err))
 		default:
 			return "the emergency" + end, nil
 		}
@@ -136,8 +136,8 @@ func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) 
 	return stays, nil
 }
 
-// planned returns what deletes of these objects would do now.
-func (u *stopping) planned(ctx context.Context, objects []objectDeletion) (all []view.PlannedDeletion, err error) {
+// plannedSteps returns what deletes of these objects would do now.
+func (o *nodeOpener) plannedSteps(ctx context.Context, objects []managedObject) (all []view.ObjectStep, err error) {
 	for _, object := range objects {
 		state := "to be deleted"
 		switch err := object.exists(ctx); {
@@ -146,15 +146,15 @@ func (u *stopping) planned(ctx context.Context, objects []objectDeletion) (all [
 		case apierrors.IsForbidden(err):
 			state = "to be deleted, if it is there: you may not read it"
 		case err != nil:
-			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(object.rightTo("get"), err))
+			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, o.ExplainError(object.rightTo("get"), err))
 		}
-		all = append(all, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
+		all = append(all, view.ObjectStep{Kind: object.kind, Name: object.name, Step: state})
 	}
 	return all, nil
 }
 
 // leases returns the names of the Leases of processes, which no step deletes. One that the caller may not read is named, too.
-func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
+func (u *uninstallRun) leases(ctx context.Context) (names []string, err error) {
 	for _, name := range []string{capture.LeaseName, doctor.VerifyDeployment} {
 		switch _, err := u.Client.CoordinationV1().Leases(u.Namespace).Get(ctx, name, metav1.GetOptions{}); {
 		case apierrors.IsNotFound(err):
@@ -162,7 +162,7 @@ func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
 		case apierrors.IsForbidden(err):
 			name += " (if it is there: you may not read it)"
 		case err != nil:
-			return nil, fmt.Errorf("get Lease %q: %w", name, u.CallError(u.LeaseRight(name), err))
+			return nil, fmt.Errorf("get Lease %q: %w", name, u.ExplainError(u.LeaseRight(name), err))
 		}
 		names = append(names, name)
 	}

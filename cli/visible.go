@@ -9,26 +9,26 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// Visible returns streams for a terminal: an unprintable character is written as \x1b or \u202e. Machine IDs, messages of admission policies and records
+// EscapeTerminal returns streams for a terminal: an unprintable character is written as \x1b or \u202e. Machine IDs, messages of admission policies and records
 // come from a kubelet or a client. They must not move the cursor of an operator's terminal or hide its text. Output for programs (-o json and the
 // like) is written unchanged.
-func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
-	streams.Out, streams.ErrOut = visible{streams.Out}, visible{streams.ErrOut}
+func EscapeTerminal(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
+	streams.Out, streams.ErrOut = escapingWriter{streams.Out}, escapingWriter{streams.ErrOut}
 	return streams
 }
 
-// visible is a writer of text for a terminal. One Write must not end within a character.
-type visible struct{ writer io.Writer }
+// escapingWriter is a writer of text for a terminal. One Write must not end within a character.
+type escapingWriter struct{ writer io.Writer }
 
-func (v visible) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(v.writer, printable(string(text), "\n\t")); err != nil {
+func (w escapingWriter) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.writer, escapeUnprintable(string(text), "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-// printable escapes control and format characters, save the allowed ones.
-func printable(text, allowed string) string {
+// escapeUnprintable escapes control and format characters, save the allowed ones.
+func escapeUnprintable(text, allowed string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
@@ -43,9 +43,9 @@ func printable(text, allowed string) string {
 	return b.String()
 }
 
-// forPrograms returns the writer below, which does not escape.
-func forPrograms(w io.Writer) io.Writer {
-	if v, ok := w.(visible); ok {
+// unescaped returns the writer below, which does not escape.
+func unescaped(w io.Writer) io.Writer {
+	if v, ok := w.(escapingWriter); ok {
 		return v.writer
 	}
 	return w

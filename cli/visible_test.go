@@ -17,10 +17,10 @@ func TestTextForATerminalIsPrintable(t *testing.T) {
 		"\xff":              "\ufffd",
 	} {
 		var out bytes.Buffer
-		n, err := Visible(genericiooptions.IOStreams{Out: &out}).Out.Write([]byte(text))
+		n, err := EscapeTerminal(genericiooptions.IOStreams{Out: &out}).Out.Write([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, len(text), n)
 		assert.Equal(t, want, out.String())
 	}
-	assert.Equal(t, `a\x0ab`, printable("a\nb", ""))
+	assert.Equal(t, `a\x0ab`, escapeUnprintable("a\nb", ""))
 }

@@ -19,24 +19,24 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// eventsWaiting is how many names of Nodes that have changed may wait before the watches do.
-const eventsWaiting = 1000
+// changedBuffer is how many names of Nodes that have changed may wait before the watches do.
+const changedBuffer = 1000
 
 // watch shows the list and then a line for each Node whose line has changed, until Ctrl-C. All else that it goes by, the policy above
 // all, is as it was at the start.
 func (c *session) watch(ctx context.Context, lines *lines) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := newWatched(c)
+	w := newNodeWatch(c)
 	if err := w.start(ctx, cancel); err != nil {
 		return err
 	}
 	printed := printed{}
 	show := func(name string) error {
 		state := w.state(name)
-		c.in.Now = c.Now()
-		summary := view.SummaryOf(state, c.in)
-		if !printed.changed(summary, lines.want(state, summary)) {
+		c.circumstances.Now = c.Now()
+		summary := view.SummaryOf(state, c.circumstances)
+		if !printed.changed(summary, lines.filter(state, summary)) {
 			return nil
 		}
 		return lines.print(summary)
@@ -46,7 +46,7 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 			return err
 		}
 	}
-	connection := c.watchConnection(ctx)
+	connection := c.reportConnection(ctx)
 	for {
 		if err := lines.flush(); err != nil {
 			return err
@@ -86,13 +86,13 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
-// watchConnection reports when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
-func (c *session) watchConnection(ctx context.Context) <-chan string {
+// reportConnection reports when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
+func (c *session) reportConnection(ctx context.Context) <-chan string {
 	news := make(chan string)
 	go func() {
 		lost := false
 		for {
-			pause(ctx, probeInterval)
+			sleep(ctx, probeInterval)
 			probe, cancel := context.WithTimeout(ctx, probeTimeout)
 			err := c.Client.Discovery().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(probe).Error()
 			cancel()
@@ -133,14 +133,14 @@ type nodeWatch struct {
 	changed        chan string // names of Nodes
 }
 
-func newWatched(c *session) *nodeWatch {
+func newNodeWatch(c *session) *nodeWatch {
 	nodes := store.ListWatch(c.Client, c.Client.CoreV1().Nodes(), "", nil)
 	records := store.ListWatch(c.Client, c.Client.CoreV1().ConfigMaps(c.Namespace), store.RecordLabel+"=true", nil)
 	return &nodeWatch{
 		session: c,
 		nodes:   cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{}),
 		records: cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{}),
-		changed: make(chan string, eventsWaiting),
+		changed: make(chan string, changedBuffer),
 	}
 }
 
@@ -154,7 +154,7 @@ func (w *nodeWatch) start(ctx context.Context, end context.CancelCauseFunc) erro
 			return err
 		}
 		if err := part.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-			if err := w.session.CallError(part.access, err); !apierrors.IsResourceExpired(err) && !part.informer.HasSynced() || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			if err := w.session.ExplainError(part.access, err); !apierrors.IsResourceExpired(err) && !part.informer.HasSynced() || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 				end(err)
 			}
 		}); err != nil {

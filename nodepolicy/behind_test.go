@@ -21,7 +21,7 @@ func inForceWith(t *testing.T, spec, status string) InForce {
 	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`
 	require.True(t, json.Valid([]byte(object)), object)
 	in := InForceOf([]byte(object), nil, policy.DefaultGate)
-	require.NoError(t, in.Wrong)
+	require.NoError(t, in.Problem)
 	return in
 }
 
@@ -66,7 +66,7 @@ func TestWhichProcessesHaveNotReadThePolicy(t *testing.T) {
 		})
 	}
 	wrong := InForceOf([]byte(`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "generation": 4}, "spec": {"cordon": "no"}}`), nil, policy.DefaultGate)
-	require.Error(t, wrong.Wrong)
+	require.Error(t, wrong.Problem)
 	assert.Empty(t, wrong.Behind(pods), "nobody can follow what cannot be used")
 	assert.False(t, wrong.Doubtful())
 }

@@ -72,7 +72,7 @@ func (s *Source) readEmergency(ctx context.Context) error {
 		switch {
 		case err == nil:
 			declaration.saw(seen)
-		case store.SaysGone(err):
+		case store.IsGone(err):
 			declaration.missed(nil)
 		case answered(err):
 			declaration.missed(err)

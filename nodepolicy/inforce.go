@@ -18,11 +18,11 @@ import (
 type InForce struct {
 	Policy policy.Policy
 	// Wrong is why the NodePolicy does not count; nil: it does.
-	Wrong error
+	Problem error
 	// Copy is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
-	Copy string
+	AcceptedKey string
 	// Spoiled reports that there are copies, and none of them can be used. The default is in force.
-	Spoiled bool
+	CopiesUnusable bool
 	// Generation is that of the NodePolicy which is in force; 0: none is.
 	Generation int64
 	// UID is that of this NodePolicy.
@@ -48,17 +48,17 @@ func InForceOf(nodePolicy []byte, data map[string]string, gate policy.Gate) InFo
 		})
 		return p, err
 	}, policy.Default().WithGate(gate))
-	in := InForce{Policy: r.policy, Wrong: r.trouble, Spoiled: r.unusable}
+	in := InForce{Policy: r.policy, Problem: r.trouble, CopiesUnusable: r.unusable}
 	switch {
 	case r.from == object:
 		return in.followed(nodePolicy)
 	case nodePolicy == nil:
-		in.Wrong = ErrNoNodePolicy
+		in.Problem = ErrNoNodePolicy
 	}
 	if r.from == accepted {
 		for _, key := range slices.Backward(copyKeys()) {
 			if data[key] == string(r.manifest) {
-				in.Copy = key
+				in.AcceptedKey = key
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func copies(data map[string]string) (manifests [][]byte) {
 
 // Default reports that there is no NodePolicy and none was accepted: all is as at first.
 func (in InForce) Default() bool {
-	return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" && !in.Spoiled
+	return errors.Is(in.Problem, ErrNoNodePolicy) && in.AcceptedKey == "" && !in.CopiesUnusable
 }
 
 // followed returns the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,

@@ -44,12 +44,12 @@ func TestThePolicyInForceIsThatOfTheNodePolicyElseWhatWasAcceptedLastElseTheDefa
 			in := InForceOf(object, c.accepted, policy.Gate("example.com/gate"))
 			assert.Equal(t, c.retention, in.Policy.Retention().String())
 			assert.Equal(t, policy.Gate("example.com/gate"), in.Policy.Gate())
-			assert.Equal(t, c.copy, in.Copy)
-			assert.Equal(t, c.spoiled, in.Spoiled)
+			assert.Equal(t, c.copy, in.AcceptedKey)
+			assert.Equal(t, c.spoiled, in.CopiesUnusable)
 			if c.wrong == "" {
-				assert.NoError(t, in.Wrong)
+				assert.NoError(t, in.Problem)
 			} else {
-				require.ErrorContains(t, in.Wrong, c.wrong)
+				require.ErrorContains(t, in.Problem, c.wrong)
 			}
 		})
 	}

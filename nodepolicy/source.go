@@ -81,7 +81,7 @@ func NewSource(options Options) *Source {
 func (s *Source) defaults() policy.Policy { return policy.Default().WithGate(s.Gate) }
 
 // Policy returns the policy in force. Before that is known, it is the default, by which nobody should act.
-func (s *Source) Policy() policy.Policy { return s.current.Load().policy.Suspending(s.Emergency()) }
+func (s *Source) Policy() policy.Policy { return s.current.Load().policy.WithEmergency(s.Emergency()) }
 
 // InForce returns the policy in force, and the generation of the NodePolicy that it comes from. The generation is 0 if the NodePolicy is not in force.
 func (s *Source) InForce() (p policy.Policy, generation int64) {
@@ -89,7 +89,7 @@ func (s *Source) InForce() (p policy.Policy, generation int64) {
 	if now.from == object && now.trouble == nil {
 		generation = now.generation
 	}
-	return now.policy.Suspending(s.Emergency()), generation
+	return now.policy.WithEmergency(s.Emergency()), generation
 }
 
 // Known reports whether it is known what is in force.

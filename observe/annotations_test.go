@@ -23,7 +23,7 @@ func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
 	p := loaded(t, `annotations: ["a.io/*"]`)
 	object := annotated(5, labels{"a.io/x": "1", "other.io/x": strings.Repeat("x", 1000), "a.io/large": strings.Repeat("x", record.MaxAnnotationBytes+1)})
 	object.ManagedFields = append(object.ManagedFields, wrote("kubectl", 1, "label"), wrote("kubectl", 1, "@a.io/x", "@other.io/x"))
-	read := OfKeeping(object, p.Annotations())
+	read := FromNodeWithAnnotations(object, p.Annotations())
 	assert.Equal(t, labels{"@a.io/x": "1"}, read.Items)
 	assert.Equal(t, []string{"@a.io/large"}, read.TooLarge)
 	assert.Equal(t, map[string][]string{"label": {"kubectl"}, "@a.io/x": {"kubectl"}}, read.Owners)
@@ -33,10 +33,10 @@ func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
 	assert.Equal(t, labels{}, FromNode(object).Items)
 
 	object.Annotations["a.io/x"] = "2"
-	assert.True(t, small.Differs(SlimOf(OfKeeping(object, p.Annotations()))))
+	assert.True(t, small.Differs(SlimOf(FromNodeWithAnnotations(object, p.Annotations()))))
 	object.Annotations["a.io/x"], object.Annotations["other.io/x"] = "1", "2"
 	object.Annotations["a.io/large"] += "y"
-	match := OfKeeping(object, p.Annotations())
+	match := FromNodeWithAnnotations(object, p.Annotations())
 	match.AnnotationBytes = read.AnnotationBytes
 	assert.False(t, small.Differs(SlimOf(match)), "a heartbeat in an annotation that is not kept")
 }
@@ -75,7 +75,7 @@ func TestWhatIsRecordedOfAnnotations(t *testing.T) {
 				}
 			}
 			r := remembering("a", 5, tt.record)
-			read := OfKeeping(object, loaded(t, tt.read).Annotations())
+			read := FromNodeWithAnnotations(object, loaded(t, tt.read).Annotations())
 			for form, n := range map[string]*Node{"as it was read": read, "from memory": SlimOf(read).Node()} {
 				assert.Equal(t, tt.want, merged(t, r, n, loaded(t, tt.now)).Items(), form)
 			}
@@ -92,7 +92,7 @@ func TestARecordHoldsNoMoreAnnotationsThanTheLimit(t *testing.T) {
 		for i := range 8 {
 			node.Annotations[fmt.Sprintf("a.io/%d-%d", life, i)] = strings.Repeat("x", 6000)
 		}
-		n := OfKeeping(node, p.Annotations())
+		n := FromNodeWithAnnotations(node, p.Annotations())
 		r = merged(t, r, n, p)
 	}
 	size := 0
@@ -108,6 +108,6 @@ func TestAnAnnotationHasACauseInTheHistory(t *testing.T) {
 	object := annotated(9, labels{"a.io/x": "2"})
 	object.ManagedFields = append(object.ManagedFields, wrote("kubectl-annotate", 1, "@a.io/x"))
 	r := remembering("a", 5, labels{"@a.io/x": "1"})
-	next := merged(t, r, OfKeeping(object, p.Annotations()), p)
+	next := merged(t, r, FromNodeWithAnnotations(object, p.Annotations()), p)
 	assert.Contains(t, string(next.History), `"actor":"kubectl-annotate","annotations":{"a.io/x":{"from":"1","to":"2"}}`)
 }

@@ -71,7 +71,7 @@ func (n *Node) markedBy(item string, start int64, p policy.Policy) (manager stri
 		owns = func(w Writer) bool { return w.Taints }
 	}
 	ofOperators := func(w Writer) bool {
-		return owns(w) && (p.OfOperators([]string{w.Manager}) || policy.LostOwners([]string{w.Manager}))
+		return owns(w) && (p.AreOperators([]string{w.Manager}) || policy.LostOwners([]string{w.Manager}))
 	}
 	last, found := LastWriter(n.Writers, owns)
 	switch {

@@ -43,10 +43,12 @@ type Node struct {
 }
 
 // FromNode reads a Node object without its annotations.
-func FromNode(object *corev1.Node) *Node { return OfKeeping(object, policy.Annotations{}) }
+func FromNode(object *corev1.Node) *Node {
+	return FromNodeWithAnnotations(object, policy.Annotations{})
+}
 
-// OfKeeping reads a Node object and the annotations that the policy keeps, each text as readers of JSON see it.
-func OfKeeping(object *corev1.Node, keep policy.Annotations) *Node {
+// FromNodeWithAnnotations reads a Node object and the annotations that the policy keeps, each text as readers of JSON see it.
+func FromNodeWithAnnotations(object *corev1.Node, keep policy.Annotations) *Node {
 	taints := taintsOf(object.Spec.Taints)
 	owned := ownedFieldsOf(object.ManagedFields, keep)
 	n := &Node{

@@ -119,7 +119,7 @@ func FuzzSlimNode(f *testing.F) {
 		if object.Unmarshal(data) != nil || second.Unmarshal(o) != nil {
 			return
 		}
-		want := OfKeeping(&object, policy.AnnotationsOf("*"))
+		want := FromNodeWithAnnotations(&object, policy.AnnotationsOf("*"))
 		small := SlimOf(want)
 		require.NoError(t, small.fault())
 		got := small.Node()
@@ -129,10 +129,10 @@ func FuzzSlimNode(f *testing.F) {
 		require.Equal(t, readable(want), readable(got))
 		require.False(t, small.Differs(SlimOf(got)))
 
-		further := SlimOf(OfKeeping(&second, policy.AnnotationsOf("*")))
+		further := SlimOf(FromNodeWithAnnotations(&second, policy.AnnotationsOf("*")))
 		equal := reflect.DeepEqual(decisive(got), decisive(further.Node()))
 		require.Equal(t, !equal, small.Differs(further), "two Nodes differ if and only if a decision could")
-		require.Equal(t, want.Reported == OfKeeping(&second, policy.AnnotationsOf("*")).Reported, small.SameReport(further))
+		require.Equal(t, want.Reported == FromNodeWithAnnotations(&second, policy.AnnotationsOf("*")).Reported, small.SameReport(further))
 
 		for _, text := range textsOf(want) {
 			require.True(t, utf8.ValidString(text), "%q", text)

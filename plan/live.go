@@ -106,7 +106,7 @@ func (p *Plan) addRegistrationTaints(node *observe.Node, itemsAfter map[string]s
 		return
 	}
 	taints, _ := p.TaintsAfter(node)
-	p.add(TaintEdits(CauseRegistrationTaint, false, policy.FreeOf(wanted, taints)...)...)
+	p.add(TaintEdits(CauseRegistrationTaint, false, policy.WithoutKeys(wanted, taints)...)...)
 }
 
 // compareTaints compares the taints of a Node, of which some are derived, with what the rules want.
@@ -123,7 +123,7 @@ func compareTaints(taints, derived, want []corev1.Taint) (add, remove, conflicts
 	for _, taint := range want {
 		switch {
 		case slices.Contains(derived, taint):
-		case len(policy.FreeOf([]corev1.Taint{taint}, others)) == 0:
+		case len(policy.WithoutKeys([]corev1.Taint{taint}, others)) == 0:
 			conflicts = append(conflicts, taint)
 		default:
 			add = append(add, taint)

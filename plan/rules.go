@@ -264,7 +264,7 @@ func (p Plan) Drifted() (keys []string) {
 
 // RulesRemoveOrReplaceLabels reports whether rules that are not held would remove or replace labels of a Node. Labels of operators count, too.
 func RulesRemoveOrReplaceLabels(r record.Record, node *observe.Node, inputs Inputs) bool {
-	inputs.Policy = inputs.Policy.Holding(false)
+	inputs.Policy = inputs.Policy.WithRulesHeld(false)
 	if MigrationsRemoveLabel(r, node, inputs) {
 		return true
 	}
@@ -293,7 +293,7 @@ func keysToRemoveAfterRename(node *observe.Node, r record.Record, inputs Inputs)
 
 // MigrationsRemoveLabel reports whether migrations that are not held remove a label of a Node.
 func MigrationsRemoveLabel(r record.Record, node *observe.Node, inputs Inputs) bool {
-	inputs.Policy = inputs.Policy.Holding(false)
+	inputs.Policy = inputs.Policy.WithRulesHeld(false)
 	renamed, _ := node.Renamed(r, inputs.Policy, inputs.GuardInForce, inputs.Now)
 	return len(keysToRemoveAfterRename(node, renamed, inputs)) > 0
 }

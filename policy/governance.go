@@ -107,7 +107,7 @@ func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 		return "it belongs to " + owner
 	case p.verifies(item):
 		return "verification adds and removes it"
-	case p.Registers(item):
+	case p.AddsAtRegistration(item):
 		return "taints.register adds it"
 	case haveTaint(p.rules, item):
 		return "taints.rules add a taint of this key and effect"

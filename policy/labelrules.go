@@ -67,8 +67,8 @@ func isHash(text string) bool {
 // hashBytes is how many bytes a [Policy.RulesHash] has.
 const hashBytes = 6
 
-// Holding returns the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
-func (p Policy) Holding(held bool) Policy {
+// WithRulesHeld returns the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
+func (p Policy) WithRulesHeld(held bool) Policy {
 	p.held = held
 	return p
 }
@@ -173,7 +173,7 @@ func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 		return "it is the gate, which nodekeep adds and removes by itself"
 	case owned:
 		return fmt.Sprintf("it belongs to %s, which would add it again", owner)
-	case p.Registers(item):
+	case p.AddsAtRegistration(item):
 		return "taints.register adds it"
 	case haveTaint(p.rules, item):
 		return "taints.rules add a taint of this key and effect"

@@ -17,7 +17,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 	p := loadPolicy(t, "labels: {keep: ['"+tier+"', plain]}\n")
 	assert.True(t, p.WantsMachine())
 	assert.False(t, Default().WantsMachine())
-	assert.True(t, Default().Holding(true).WantsMachine(), "rules that are there no more have set labels: on that machine, or on another")
+	assert.True(t, Default().WithRulesHeld(true).WantsMachine(), "rules that are there no more have set labels: on that machine, or on another")
 	remembered := Kept{Items: map[string]string{tier: "gold", "plain": "1"}, Machine: record.Machine{SystemUUID: "s"}}
 	for name, c := range map[string]struct {
 		machine record.Machine

@@ -65,8 +65,8 @@ func (p patterns) coveredBy(second string) (pattern string, covered bool) {
 	return p[i], true
 }
 
-// OfOperators reports whether each of some managers is a client that operators change Nodes with. No manager at all is none.
-func (p Policy) OfOperators(managers []string) bool {
+// AreOperators reports whether each of some managers is a client that operators change Nodes with. No manager at all is none.
+func (p Policy) AreOperators(managers []string) bool {
 	return len(managers) > 0 && !slices.ContainsFunc(managers, func(manager string) bool { return !p.ofOperators(manager) })
 }
 

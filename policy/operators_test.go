@@ -35,7 +35,7 @@ func TestTheClientsOfOperatorsAsTheyCallThemselves(t *testing.T) {
 		"one that the policy ignores in a set": {"{ignoreManagers: [argocd-old]}", []string{"argocd-old"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, loadPolicy(t, "labels: "+c.labels).OfOperators(c.managers))
+			assert.Equal(t, c.want, loadPolicy(t, "labels: "+c.labels).AreOperators(c.managers))
 		})
 	}
 }

@@ -85,14 +85,14 @@ func (p Policy) WithGate(key Gate) Policy {
 	return p
 }
 
-// Suspending returns the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
+// WithEmergency returns the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
 // verified or gets taints at its registration. What is kept and restored stays the same.
-func (p Policy) Suspending(emergency bool) Policy {
+func (p Policy) WithEmergency(emergency bool) Policy {
 	p.suspended, p.verify.Suspended = emergency, emergency
 	return p
 }
 
-// Suspended reports whether an emergency is declared; see [Policy.Suspending].
+// Suspended reports whether an emergency is declared; see [Policy.WithEmergency].
 func (p Policy) Suspended() bool { return p.suspended }
 
 // WithProtected returns the policy with another value of labels.protected.
@@ -196,7 +196,7 @@ func (p Policy) rule(item string) (ruling ruling, reason sentences) {
 		return selected, sentences{"cordon says keep"}
 	case p.gate.Matches(taint):
 		return leftOut, sentences{"it is the gate"}
-	case p.Registers(item):
+	case p.AddsAtRegistration(item):
 		return leftOut, sentences{"taints.register puts it on once"}
 	}
 	ruling, reason = p.taints.rule(taint.Key)

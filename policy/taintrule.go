@@ -36,7 +36,7 @@ func taintsFor(rules []taintRule, nodeLabels map[string]string) []corev1.Taint {
 		}
 		taint := rule.make(nodeLabels[rule.copies])
 		if record.Valid(record.TaintKey(taint), taint.Value) { // the labels may come from a record that a client edited
-			made = append(made, FreeOf([]corev1.Taint{taint}, made)...)
+			made = append(made, WithoutKeys([]corev1.Taint{taint}, made)...)
 		}
 	}
 	record.SortTaints(made)

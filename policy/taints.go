@@ -12,8 +12,8 @@ import (
 // maxFormerRules bounds how many rules are known that are not in force any more.
 const maxFormerRules = 1000
 
-// Registers reports whether an item is a taint that the policy adds at registration, to any Node.
-func (p Policy) Registers(item string) bool {
+// AddsAtRegistration reports whether an item is a taint that the policy adds at registration, to any Node.
+func (p Policy) AddsAtRegistration(item string) bool {
 	return p.verifiesBy(item) || haveTaint(p.register, item)
 }
 
@@ -23,8 +23,8 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 		return nil
 	}
 	taints := taintsFor(p.register, labels)
-	if profile, ok := p.verify.Match(labels); ok && !profile.Reports() {
-		taints = append(taints, FreeOf([]corev1.Taint{profile.Taint}, taints)...)
+	if profile, ok := p.verify.Match(labels); ok && !profile.ReportsOnly() {
+		taints = append(taints, WithoutKeys([]corev1.Taint{profile.Taint}, taints)...)
 		record.SortTaints(taints)
 	}
 	return taints
@@ -61,8 +61,8 @@ func (p Policy) WithPredecessor(prev Policy) Policy {
 	return p
 }
 
-// FreeOf returns the taints whose key and effect no other one has.
-func FreeOf(taints, rest []corev1.Taint) (free []corev1.Taint) {
+// WithoutKeys returns the taints whose key and effect no other one has.
+func WithoutKeys(taints, rest []corev1.Taint) (free []corev1.Taint) {
 	for _, taint := range taints {
 		if !slices.ContainsFunc(rest, func(candidate corev1.Taint) bool { return record.TaintKey(candidate) == record.TaintKey(taint) }) {
 			free = append(free, taint)

@@ -144,10 +144,10 @@ func TestRegisters(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, p.Registers(tt.item))
+			assert.Equal(t, tt.want, p.AddsAtRegistration(tt.item))
 		})
 	}
-	assert.False(t, Default().Registers("a:NoSchedule"))
+	assert.False(t, Default().AddsAtRegistration("a:NoSchedule"))
 }
 
 func TestFreeOf(t *testing.T) {
@@ -162,7 +162,7 @@ func TestFreeOf(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			prev, rest := slices.Clone(tt.taints), slices.Clone(tt.rest)
-			assert.Equal(t, tt.want, FreeOf(tt.taints, tt.rest))
+			assert.Equal(t, tt.want, WithoutKeys(tt.taints, tt.rest))
 			assert.Equal(t, prev, tt.taints)
 			assert.Equal(t, rest, tt.rest)
 		})

@@ -36,9 +36,9 @@ func TestAProfilesTaintIsARegistrationTaint(t *testing.T) {
 	assert.Equal(t, []corev1.Taint{warming}, p.RegistrationTaints(map[string]string{"control": ""}))
 	assert.ElementsMatch(t, []corev1.Taint{warming, unverified, candidate}, p.AllRegistrationTaints())
 	for _, item := range []string{"nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute", "example.com/new:NoSchedule", "warming:NoSchedule"} {
-		assert.True(t, p.Registers(item), item)
+		assert.True(t, p.AddsAtRegistration(item), item)
 	}
-	assert.False(t, p.Registers("nodekeep.dev/unverified"), "a label of that name")
+	assert.False(t, p.AddsAtRegistration("nodekeep.dev/unverified"), "a label of that name")
 }
 
 func TestAProfileThatOnlyReportsAddsNoTaint(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAProfileThatOnlyReportsAddsNoTaint(t *testing.T) {
 	candidate := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
 	assert.Equal(t, []corev1.Taint{candidate}, p.RegistrationTaints(nil))
 	assert.Equal(t, []corev1.Taint{candidate}, p.AllRegistrationTaints())
-	assert.False(t, p.Registers("nodekeep.dev/unverified:NoSchedule"))
+	assert.False(t, p.AddsAtRegistration("nodekeep.dev/unverified:NoSchedule"))
 }
 
 func TestTheLabelAndTaintOfVerificationAreNeverRemembered(t *testing.T) {

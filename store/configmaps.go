@@ -85,7 +85,7 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 // GetFromAPI returns the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
 func (c *ConfigMaps) GetFromAPI(ctx context.Context, node string) (Entry, error) {
 	cm, err := c.client.Get(ctx, Name(node), metav1.GetOptions{})
-	if SaysGone(err) {
+	if IsGone(err) {
 		c.cache.gone(Name(node))
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
@@ -97,14 +97,14 @@ func (c *ConfigMaps) GetFromAPI(ctx context.Context, node string) (Entry, error)
 	return entry, err
 }
 
-// SaysGone reports whether the API server says that there is no such object. A proxy in between may answer 404 for reasons of its own.
-func SaysGone(err error) bool {
+// IsGone reports whether the API server says that there is no such object. A proxy in between may answer 404 for reasons of its own.
+func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// SaysChanged reports whether the API server refuses a write because the object has changed. It has a newer state (409). Or it was replaced by another
+// IsConflict reports whether the API server refuses a write because the object has changed. It has a newer state (409). Or it was replaced by another
 // of its name (422: its uid cannot be changed).
-func SaysChanged(err error) bool {
+func IsConflict(err error) bool {
 	if apierrors.IsConflict(err) {
 		return true
 	}

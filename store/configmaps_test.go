@@ -173,7 +173,7 @@ func TestARefusalShowsWhetherTheObjectHasChanged(t *testing.T) {
 		"no answer":                   {errors.New("down"), false},
 		"no refusal":                  {nil, false},
 	} {
-		assert.Equal(t, c.changed, store.SaysChanged(c.err), name)
+		assert.Equal(t, c.changed, store.IsConflict(c.err), name)
 	}
 }
 

@@ -74,7 +74,7 @@ func (p Profiles) Empty() bool { return len(p.all) == 0 }
 func (p Profiles) Match(nodeLabels map[string]string) (profile CompiledProfile, ok bool) {
 	for i := range p.all {
 		if p.all[i].Selector.Matches(labels.Set(nodeLabels)) {
-			if p.Suspended && !p.all[i].Reports() {
+			if p.Suspended && !p.all[i].ReportsOnly() {
 				break
 			}
 			return p.all[i], true
@@ -86,7 +86,7 @@ func (p Profiles) Match(nodeLabels map[string]string) (profile CompiledProfile, 
 // Taints returns those of all profiles, each key, value and effect once.
 func (p Profiles) Taints() (taints []corev1.Taint) {
 	for _, profile := range p.all {
-		if !profile.Reports() && !slices.Contains(taints, profile.Taint) {
+		if !profile.ReportsOnly() && !slices.Contains(taints, profile.Taint) {
 			taints = append(taints, profile.Taint)
 		}
 	}
@@ -241,7 +241,7 @@ func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	}
 	compiled.Selector = selector
 	compiled.Mode = oneOf(c, path.Child("mode"), cmp.Or(profile.Mode, ModeEnforce), ModeEnforce, ModeReport)
-	if compiled.Reports() {
+	if compiled.ReportsOnly() {
 		compiled.Interval = c.reports(&compiled.Profile, path)
 	} else {
 		c.enforces(profile, path)
@@ -266,7 +266,7 @@ func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
 	}
 	compiled.OnFailure = oneOf(c, path.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
 	compiled.Checks = c.checks(profile.Checks, compiled.Timeout, path.Child("checks"))
-	if profile.OnlyWaits() && !profile.Reports() {
+	if profile.OnlyWaits() && !profile.ReportsOnly() {
 		c.onlyWaits(compiled.Profile, path)
 	}
 	compiled.Hash = hash(6, "%s", Task{Timeout: compiled.Profile.Timeout, Checks: compiled.Checks})

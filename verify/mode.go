@@ -10,5 +10,5 @@ const (
 	ModeReport  Mode = "report"  // a Node takes workloads whatever its checks say; they are repeated, and shown by the condition
 )
 
-// Reports reports whether the profile closes no Node, and only shows what its checks say.
-func (p Profile) Reports() bool { return p.Mode == ModeReport }
+// ReportsOnly reports whether the profile closes no Node, and only shows what its checks say.
+func (p Profile) ReportsOnly() bool { return p.Mode == ModeReport }

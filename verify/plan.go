@@ -138,7 +138,7 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	profile, selected := profiles.Match(node.Labels)
 	progress := ParseProgress(node.Annotation)
 	held := profiles.ClosingTaints(node.Taints)
-	if len(held) == 0 && profile.Reports() {
+	if len(held) == 0 && profile.ReportsOnly() {
 		return seen.reported(profile, progress, profiles, cluster, now)
 	}
 	if len(held) == 0 {
@@ -184,7 +184,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	if due := progress.resumes(now); due.After(now) && len(seen.Pods) == 0 {
 		return action.next(DoWait, Diagnosis{CauseTaintReturns, strconv.Itoa(progress.Returns)}, due)
 	}
-	if profile.Name == "" || profile.Reports() {
+	if profile.Name == "" || profile.ReportsOnly() {
 		return action.freed(profiles, now)
 	}
 	if updated, ok := afterHold(node, held, cluster, action, now); ok {
@@ -192,7 +192,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	}
 	progress = progress.forProfile(profile, node.BootID)
 	if progress.Round == 0 && (seen.Opened || node.Labels[profiles.Label] == "true") { // what shows it does not last
-		action.Operation, action.Diagnosis, action.Progress = DoNote, Diagnosis{Cause: CauseOpenBefore}, progress.Opened()
+		action.Operation, action.Diagnosis, action.Progress = DoNote, Diagnosis{Cause: CauseOpenBefore}, progress.AfterOpen()
 		return action
 	}
 	if asked := progress.requested(node.Request); asked.Request != progress.Request && asked.Request != seen.Served {
@@ -237,7 +237,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 func (a Action) freed(profiles Profiles, now time.Time) Action {
 	a.Operation, a.Diagnosis = DoFree, Diagnosis{Cause: CauseNotSelected}
 	switch {
-	case a.Profile.Reports():
+	case a.Profile.ReportsOnly():
 		a.Diagnosis.Cause = CauseReportsOnly
 	case profiles.Suspended:
 		a.Diagnosis.Cause = CauseEmergency

@@ -46,10 +46,10 @@ func (p Progress) Outdated(worker Pod, node *Node, now time.Time) bool {
 	return worker.Created.Before(p.Last.Time.Truncate(time.Second))
 }
 
-// LooksOwn reports whether a Pod in the namespace of worker Pods looks like one that a controller created. Only fields that no kubelet can write decide.
+// IsWorker reports whether a Pod in the namespace of worker Pods looks like one that a controller created. Only fields that no kubelet can write decide.
 // A kubelet can create mirror Pods, which have no ServiceAccount. It can also change annotations and the status of the Pods on its Node. A Pod that is
 // still there although its deletion was forced, as with a finalizer, must keep no Node waiting.
-func LooksOwn(object *corev1.Pod) bool {
+func IsWorker(object *corev1.Pod) bool {
 	_, mirror := object.Annotations[corev1.MirrorPodAnnotationKey]
 	forced := object.DeletionTimestamp != nil && object.DeletionGracePeriodSeconds != nil && *object.DeletionGracePeriodSeconds == 0
 	return !mirror && !forced && object.Spec.ServiceAccountName == Account && slices.ContainsFunc(object.OwnerReferences, IsNode)

@@ -25,7 +25,7 @@ type Progress struct {
 	Generation int64 `json:"generation,omitempty"`
 
 	Request string `json:"request,omitempty"` // the [RequestAnnotation] that was noted last, as a hash
-	// Asked is when an operator last asked for an attempt at once ([Progress.BeginAnew]), in the round that is not over.
+	// Asked is when an operator last asked for an attempt at once ([Progress.RestartClosed]), in the round that is not over.
 	Asked time.Time `json:"asked,omitzero"`
 	Last  *Last     `json:"last,omitempty"`
 	// FailingSince is when the first of the failed attempts ended.
@@ -107,7 +107,7 @@ func (p Progress) forProfile(profile CompiledProfile, bootID string) Progress {
 		p.Last = nil
 	}
 	p.Profile, p.Taint, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Taint.Key, profile.Hash, bootID, profile.Reverify == OnReboot
-	p.Reports = profile.Reports()
+	p.Reports = profile.ReportsOnly()
 	return p
 }
 
@@ -158,9 +158,9 @@ func (p Progress) closed(last Last) Progress {
 	return p
 }
 
-// BeginAnew returns the progress of a closed Node that an operator has checked at once. Attempts of before count no more, nor a pause after them. A worker
+// RestartClosed returns the progress of a closed Node that an operator has checked at once. Attempts of before count no more, nor a pause after them. A worker
 // Pod that runs is replaced. The round stays, so that a Node which was never open may still be removed.
-func (p Progress) BeginAnew(asked time.Time) Progress {
+func (p Progress) RestartClosed(asked time.Time) Progress {
 	p = p.untried()
 	p.Last, p.Asked = nil, asked.UTC()
 	return p
@@ -171,8 +171,8 @@ func (p Progress) ReleasedBy(message string, now time.Time) Progress {
 	return p.closed(Last{Result: VerdictReleased, Message: Clean(message), Time: now})
 }
 
-// Opened returns the progress of a Node that was open before and is closed now, whatever the annotation says. Verification may have been off, or the annotation was deleted.
-func (p Progress) Opened() Progress {
+// AfterOpen returns the progress of a Node that was open before and is closed now, whatever the annotation says. Verification may have been off, or the annotation was deleted.
+func (p Progress) AfterOpen() Progress {
 	p.Round, p.Label = max(p.Round, 1), ""
 	return p
 }
@@ -221,7 +221,7 @@ func (p Progress) resumes(now time.Time) time.Time {
 
 // Next returns when the next attempt may start at the earliest. A time in the future, which only a kubelet writes, counts as now.
 func (p Progress) Next(profile CompiledProfile, now time.Time) time.Time {
-	if profile.Reports() {
+	if profile.ReportsOnly() {
 		return p.due(profile, now)
 	}
 	if p.tried() == 0 || p.Last == nil {

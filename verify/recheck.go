@@ -82,7 +82,7 @@ func recheck(seen Observed, profiles Profiles, cluster Cluster, action Action, n
 		action.Braked = true
 		return waits(cause+"; "+reason, now.Add(recheckInterval))
 	}
-	action.Operation, action.Diagnosis, action.Progress = DoRecheck, Diagnosis{CauseRecheck, cause}, progress.Opened().requested(node.Request)
+	action.Operation, action.Diagnosis, action.Progress = DoRecheck, Diagnosis{CauseRecheck, cause}, progress.AfterOpen().requested(node.Request)
 	action.Hold = corev1.Taint{Key: profile.Taint.Key, Value: recheckValue, Effect: profile.Taint.Effect}
 	return action
 }

@@ -83,7 +83,7 @@ func TestAnOpenNodeIsCheckedAgainIfItsLabelWasRemovedOrAnAnnotationAsks(t *testi
 		"which label it got is not known":                {change: changeProgress(func(p *verify.Progress) { p.Label = "" }), room: roomy, want: verify.DoNothing},
 		"an operator released it": {change: changeProgress(func(p *verify.Progress) { *p = p.ReleasedBy("released", born) }),
 			room: roomy, want: verify.DoNothing},
-		"it was closed, and another client removed the taint": {change: changeProgress(func(p *verify.Progress) { *p = p.Opened() }), room: roomy, want: verify.DoNothing},
+		"it was closed, and another client removed the taint": {change: changeProgress(func(p *verify.Progress) { *p = p.AfterOpen() }), room: roomy, want: verify.DoNothing},
 		"no profile selects it":                               {change: func(n *verify.Node, p verify.Profiles) { unlabel(n, p); ask(n, p); delete(n.Labels, "gpu") }, room: roomy, want: verify.DoNothing},
 		"another component completes it": {change: func(n *verify.Node, p verify.Profiles) {
 			unlabel(n, p)
@@ -232,7 +232,7 @@ func TestAnOperatorHasAnAttemptStartedAtOnceWhateverTheStateOfAClosedNode(t *tes
 			prev := verify.Plan(seen, profiles, modelCluster, instant)
 			assert.Equal(t, test.state, prev.State)
 
-			node.Annotation = test.annotation().BeginAnew(instant).String()
+			node.Annotation = test.annotation().RestartClosed(instant).String()
 			action := verify.Plan(seen, profiles, modelCluster, instant)
 			require.Equal(t, test.want, action.Operation, action.Diagnosis.String())
 			assert.Equal(t, verify.StateWaiting, action.State)
@@ -258,7 +258,7 @@ func TestEverNewRequestsStartOneWorkerPodInABackoff(t *testing.T) {
 	seen := verify.Observed{Node: node, Started: from}
 	var starts []time.Duration
 	for instant := from; instant.Before(from.Add(35 * time.Second)); instant = instant.Add(time.Second) {
-		node.Annotation = verify.Progress{}.BeginAnew(instant).String()
+		node.Annotation = verify.Progress{}.RestartClosed(instant).String()
 		action := verify.Plan(seen, profiles, modelCluster, instant)
 		if action.Operation == verify.DoStart {
 			starts = append(starts, instant.Sub(from))
@@ -276,7 +276,7 @@ func TestARequestOfAnOperatorReplacesTheWorkerPodOfAnEarlierAttempt(t *testing.T
 	pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
 	seen := verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}
 	require.Equal(t, verify.DoOpen, verify.Plan(seen, profiles, modelCluster, instant).Operation)
-	node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(instant).String()
+	node.Annotation = verify.ParseProgress(node.Annotation).RestartClosed(instant).String()
 	assert.Equal(t, verify.DoDelete, verify.Plan(seen, profiles, modelCluster, instant).Operation)
 	pod = workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
 	opens := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, profiles.WithGeneration(4), modelCluster, instant)

@@ -59,7 +59,7 @@ func (p Profiles) MayRemove(node *Node) bool {
 // and verified Nodes must pass what fails here.
 func (o Observed) removal(record Action, prev Progress, profiles Profiles, now time.Time) Action {
 	profile, progress := record.Profile, record.Progress
-	if profile.Reports() {
+	if profile.ReportsOnly() {
 		return o.Control.confirms(record, now)
 	}
 	if !profiles.MayRemove(o.Node) || progress.Failed < profile.MaxAttempts || progress.Removing != "" {

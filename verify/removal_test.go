@@ -68,7 +68,7 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		"it was open before":             {progress: func(p *verify.Progress) { p.Round = 1 }, want: verify.DoRecord},
 		"it has the label":               {node: func(n *verify.Node) { n.Labels[verify.Label] = "true" }, want: verify.DoNote},
 		"the taint was added to it":      {opened: true, want: verify.DoNote},
-		"that was written already":       {opened: true, progress: func(p *verify.Progress) { *p = p.Opened() }, want: verify.DoRecord},
+		"that was written already":       {opened: true, progress: func(p *verify.Progress) { *p = p.AfterOpen() }, want: verify.DoRecord},
 		"an operator added the taint":    {node: func(n *verify.Node) { n.Taints[0].Value = "again" }, want: verify.DoRecord},
 		"it is removed already":          {progress: func(p *verify.Progress) { p.Removing = verify.RemoveNodeClaim }, want: verify.DoRecord},
 		"other checks failed before":     {progress: func(p *verify.Progress) { p.Hash = "other" }, want: verify.DoRecord},

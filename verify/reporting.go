@@ -38,7 +38,7 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 	node, profile, progress, state := seen.Node, action.Profile, action.Progress, action.State
 	if node.Request != "" && node.Request != progress.Request && node.Request != seen.Served {
 		action.Operation, action.Diagnosis = DoNote, Diagnosis{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it"}
-		action.Progress = progress.Anew().requested(node.Request)
+		action.Progress = progress.Restart().requested(node.Request)
 		return action
 	}
 	action.Attempt = AttemptOf(node.UID, progress)
@@ -107,8 +107,8 @@ func (p Progress) passed(last Last) Progress {
 	return p
 }
 
-// Anew returns the progress of an open Node that is to be checked at once. The condition stays until the check has ended.
-func (p Progress) Anew() Progress {
+// Restart returns the progress of an open Node that is to be checked at once. The condition stays until the check has ended.
+func (p Progress) Restart() Progress {
 	p.Round, p.Last = p.Round+1, nil
 	return p
 }

@@ -278,7 +278,7 @@ func TestFalseOfOtherChecksOrOfAnotherBootIsShownNoMore(t *testing.T) {
 		"an enforcing profile wrote it": func(p *verify.Progress) { p.Reports = false },
 		"of other checks":               func(p *verify.Progress) { p.Hash = "other" },
 		"of an earlier boot":            func(p *verify.Progress) { p.BootID = "b0" },
-		"a check was asked for":         func(p *verify.Progress) { *p = p.Anew() },
+		"a check was asked for":         func(p *verify.Progress) { *p = p.Restart() },
 		"the annotation was removed":    func(p *verify.Progress) { *p = verify.Progress{} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestANodeIsCheckedNowOnRequest(t *testing.T) {
 	node.Annotation = checked(profiles, born, verify.VerdictPassed, 0)
 	says(node, corev1.ConditionTrue)
 	require.Equal(t, verify.DoWait, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Operation)
-	node.Annotation = verify.ParseProgress(node.Annotation).Anew().String()
+	node.Annotation = verify.ParseProgress(node.Annotation).Restart().String()
 	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Operation)
 }
 
@@ -368,6 +368,6 @@ func TestWhenAnOpenNodeIsLookedAt(t *testing.T) {
 	node.Ready = true
 	node.Annotation = checked(profiles, born, verify.VerdictPassed, 0)
 	says(node, corev1.ConditionTrue)
-	node.Annotation = verify.ParseProgress(node.Annotation).Anew().String()
+	node.Annotation = verify.ParseProgress(node.Annotation).Restart().String()
 	assert.Equal(t, verify.Look{Time: now, Waits: true, Turn: verify.TurnAgain}, profiles.LookAt(node, gate, now), "asked for")
 }

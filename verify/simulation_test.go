@@ -330,7 +330,7 @@ func (m *model) disturb() {
 	switch m.rng.IntN(25) {
 	case 24: // an operator has the Node checked at once
 		if held {
-			node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(m.now).String()
+			node.Annotation = verify.ParseProgress(node.Annotation).RestartClosed(m.now).String()
 			m.totals["Asked"]++
 		}
 	case 23: // the component that writes the condition Warm

@@ -22,9 +22,9 @@ const (
 // Turn returns in which line the Node of an action waits to start a worker Pod.
 func (a Action) Turn() Turn {
 	switch {
-	case a.Profile.Reports() && (a.asked || a.Progress.tried() > 0):
+	case a.Profile.ReportsOnly() && (a.asked || a.Progress.tried() > 0):
 		return TurnAgain
-	case a.Profile.Reports():
+	case a.Profile.ReportsOnly():
 		return TurnReport
 	case a.First:
 		return TurnFirst

@@ -23,7 +23,7 @@ func TrialName(profile string) string { return trialPrefix + profile }
 func (p CompiledProfile) TrialKey() string { return TrialPrefix + p.ControlKey() }
 
 // CanBeProved reports whether Nodes wait for checks of the profile. They wait for none of a profile without checks, nor of one that only reports.
-func (p CompiledProfile) CanBeProved() bool { return !p.OnlyWaits() && !p.Reports() }
+func (p CompiledProfile) CanBeProved() bool { return !p.OnlyWaits() && !p.ReportsOnly() }
 
 // Triable reports whether a trial can show anything: the profile requires a check that another Node can answer as well.
 func (p CompiledProfile) Triable() bool {

@@ -264,11 +264,11 @@ func (d *Deletions) merged(node *observe.Node, prev record.Record, mayBeNoted fu
 func (d *Deletions) node(ctx context.Context, hint hint) (*observe.Node, error) {
 	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
 	switch {
-	case store.SaysGone(err), err == nil && object.UID != hint.uid:
+	case store.IsGone(err), err == nil && object.UID != hint.uid:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get node: %w", err)
 	}
-	node := observe.OfKeeping(object, d.Policy().Annotations())
+	node := observe.FromNodeWithAnnotations(object, d.Policy().Annotations())
 	return node, node.Fault
 }

@@ -49,7 +49,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 				in.machine.SystemUUID = "b"
 			}
 
-			held, inForce := decide(in, k, p.Holding(true)), decide(in, k, p)
+			held, inForce := decide(in, k, p.WithRulesHeld(true)), decide(in, k, p)
 
 			assert.Equal(t, c.held, labelsAfter(in, held), "held")
 			assert.Equal(t, c.inForce, labelsAfter(in, inForce), "in force")
@@ -77,7 +77,7 @@ func TestWhileRulesAreHeldAKubeletStillCarriesNoProtectedLabelInItsOwnCREATE(t *
 	k.record.Derived, k.record.Machine = map[string]record.Derived{role: {Rule: "old"}}, record.Machine{SystemUUID: "a"}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, machine: record.Machine{SystemUUID: "a"}}
 
-	held := decide(in, k, policy.Default().Holding(true))
+	held := decide(in, k, policy.Default().WithRulesHeld(true))
 
 	assert.Empty(t, held.RuleLabelsInCreate())
 	assert.Contains(t, held.DeferredRuleLabels(), role)

@@ -92,7 +92,7 @@ func (r Remover) isGone(ctx context.Context, node string) (bool, error) {
 	switch {
 	case err == nil:
 		return false, nil
-	case store.SaysGone(err):
+	case store.IsGone(err):
 		return true, nil
 	default:
 		return false, fmt.Errorf("look for node %q: %w", node, err)

@@ -48,15 +48,15 @@ func Open(config *rest.Config, namespace string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, err := store.NewConfigMaps(client, namespace, quiet())
+	records, err := store.NewConfigMaps(client, namespace, discardLogger())
 	if err != nil {
 		return nil, err
 	}
 	return &Cluster{Config: config, Client: client, Dynamic: dynamicClient, Namespace: namespace, Records: records, Now: time.Now}, nil
 }
 
-// quiet logs nothing: errors are returned.
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// discardLogger logs nothing: errors are returned.
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // PlanInputs returns the inputs that decisions under a policy depend on. As capture, it reads the guard policies,
 // the identity of the cluster, and the devices and features that rules use.
@@ -64,7 +64,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // A caller may lack the right to read them. Then the guard policies count as not in force, and the identity of the cluster, devices and features as not
 // known.
 func (c *Cluster) PlanInputs(ctx context.Context, p policy.Policy) plan.Inputs {
-	guards, cluster := guard.New(c.Client, quiet()), store.NewCluster(c.Client, quiet())
+	guards, cluster := guard.New(c.Client, discardLogger()), store.NewCluster(c.Client, discardLogger())
 	guards.Check(ctx)
 	_ = cluster.Read(ctx)
 	return plan.Inputs{
@@ -124,7 +124,7 @@ func (c *Cluster) GetConfigMap(ctx context.Context, namespace, name string) (*co
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return found, c.CallError(doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace}, err)
+	return found, c.ExplainError(doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace}, err)
 }
 
 // GetInventoryState returns what capture shows of the sources of the inventory; nil: nothing yet.
@@ -137,8 +137,8 @@ func (c *Cluster) GetRulesState(ctx context.Context) (*corev1.ConfigMap, error) 
 	return c.GetConfigMap(ctx, c.Namespace, store.AcceptedName)
 }
 
-// RulesHeld reports whether rules of the cluster's policy must not remove or change labels until an operator has accepted them.
-func (c *Cluster) RulesHeld(ctx context.Context, p policy.Policy) (bool, error) {
+// HoldsRules reports whether rules of the cluster's policy must not remove or change labels until an operator has accepted them.
+func (c *Cluster) HoldsRules(ctx context.Context, p policy.Policy) (bool, error) {
 	state, err := c.GetRulesState(ctx)
 	if err != nil {
 		return false, err

@@ -12,31 +12,31 @@ import (
 	"nodekeep.dev/nodekeep/nodepolicy"
 )
 
-// GetDeclaration returns the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
-func (c *Cluster) GetDeclaration(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
+// GetEmergencyObjects returns the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
+func (c *Cluster) GetEmergencyObjects(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
 	rbac := c.Client.RbacV1()
 	binding, err = rbac.RoleBindings(c.Namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		binding = nil
 	case err != nil:
-		return nil, nil, c.CallError(c.EmergencyRight("rolebindings"), err)
+		return nil, nil, c.ExplainError(c.EmergencyRight("rolebindings"), err)
 	}
 	role, err = rbac.Roles(c.Namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		role = nil
 	case err != nil:
-		return nil, nil, c.CallError(c.EmergencyRight("roles"), err)
+		return nil, nil, c.ExplainError(c.EmergencyRight("roles"), err)
 	}
 	return role, binding, nil
 }
 
 // GetEmergency returns the state of an emergency, as capture and verify see it: whether one is declared, and since when.
-func (c *Cluster) GetEmergency(ctx context.Context) (view.Declared, error) {
-	role, binding, err := c.GetDeclaration(ctx)
+func (c *Cluster) GetEmergency(ctx context.Context) (view.EmergencyState, error) {
+	role, binding, err := c.GetEmergencyObjects(ctx)
 	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {
-		return view.Declared{}, err
+		return view.EmergencyState{}, err
 	}
-	return view.Declared{Holds: true, Created: binding.CreationTimestamp}, nil
+	return view.EmergencyState{Active: true, Created: binding.CreationTimestamp}, nil
 }

@@ -13,9 +13,9 @@ import (
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
-// CallError explains the error of a call that needs a right. The result is a [DeniedError] if the right is missing, and an [UnreachableError] if
+// ExplainError explains the error of a call that needs a right. The result is a [DeniedError] if the right is missing, and an [UnreachableError] if
 // the API server cannot be reached. Most other errors are returned unchanged.
-func (c *Cluster) CallError(right doctor.Right, err error) error {
+func (c *Cluster) ExplainError(right doctor.Right, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

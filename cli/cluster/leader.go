@@ -27,7 +27,7 @@ func (c *Cluster) GetLeadership(ctx context.Context, name string, now func() tim
 		return doctor.Leadership{}, err
 	}
 	leader := doctor.Leadership{Lease: lease, Observed: now()}
-	if !leader.Doubtful() {
+	if !leader.MayBeStale() {
 		return leader, nil
 	}
 	_ = wait.PollUntilContextTimeout(ctx, leasePollInterval, leasePollTimeout, false, func(ctx context.Context) (bool, error) {

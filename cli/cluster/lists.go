@@ -22,8 +22,8 @@ import (
 // pageSize is how many objects are read at a time. A Node with all of its images takes some 50 KiB of memory, and three pages are in memory.
 const pageSize = 200
 
-// errEnough ends a list of which no more is wanted.
-var errEnough = errors.New("enough")
+// errStopList ends a list of which no more is wanted.
+var errStopList = errors.New("enough")
 
 // listPages lists page by page; it reads the next page while the caller handles the current one. An error ends it. The end of ctx is an error too, because
 // an interrupted list must not look complete.
@@ -44,11 +44,11 @@ func listPages[T runtime.Object](ctx context.Context, list pager.ListPageFunc) i
 	return func(yield func(T, error) bool) {
 		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			if object, ok := item.(T); ok && !yield(object, nil) {
-				return errEnough
+				return errStopList
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errStopList) {
 			var zero T
 			yield(zero, err)
 		}
@@ -60,19 +60,19 @@ type Lister[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 }
 
-// pagesOf returns how a typed client lists what the selectors select. An error names the missing right.
-func pagesOf[L runtime.Object](c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
+// pageLister returns how a typed client lists what the selectors select. An error names the missing right.
+func pageLister[L runtime.Object](c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
 	return func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
 		page.LabelSelector, page.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
 		list, err := client.List(ctx, page)
-		return list, c.CallError(right, err)
+		return list, c.ExplainError(right, err)
 	}
 }
 
 // List goes through what the selectors select, page by page. An error ends it, and so does the end of ctx: an interrupted list does not look complete.
 // The right is the one that listing needs.
 func List[T, L runtime.Object](ctx context.Context, c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) iter.Seq2[T, error] {
-	return listPages[T](ctx, pagesOf(c, right, client, selectors))
+	return listPages[T](ctx, pageLister(c, right, client, selectors))
 }
 
 // ListNodes goes through the Nodes in the order of their names.
@@ -83,11 +83,11 @@ func (c *Cluster) ListNodes(ctx context.Context) iter.Seq2[*corev1.Node, error] 
 // ListRecords goes through the records in the order of their ConfigMaps' names.
 func (c *Cluster) ListRecords(ctx context.Context) iter.Seq2[store.Listed, error] {
 	marked := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"}
-	return mapped(List[*corev1.ConfigMap](ctx, c, c.RecordsRight("list"), c.Client.CoreV1().ConfigMaps(c.Namespace), marked), store.ListedOf)
+	return mapSeq(List[*corev1.ConfigMap](ctx, c, c.RecordsRight("list"), c.Client.CoreV1().ConfigMaps(c.Namespace), marked), store.ListedOf)
 }
 
-// mapped returns the sequence of what fn makes of the items.
-func mapped[A, B any](items iter.Seq2[A, error], fn func(A) B) iter.Seq2[B, error] {
+// mapSeq returns the sequence of what fn makes of the items.
+func mapSeq[A, B any](items iter.Seq2[A, error], fn func(A) B) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		for item, err := range items {
 			var next B
@@ -101,8 +101,8 @@ func mapped[A, B any](items iter.Seq2[A, error], fn func(A) B) iter.Seq2[B, erro
 	}
 }
 
-// untilError ends a sequence before its error, which it notes.
-func untilError[T any](items iter.Seq2[T, error], dest *error) iter.Seq2[T, error] {
+// stopAtError ends a sequence before its error, which it notes.
+func stopAtError[T any](items iter.Seq2[T, error], dest *error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range items {
 			if err != nil {
@@ -123,12 +123,12 @@ func (c *Cluster) ListStates(ctx context.Context) iter.Seq2[nodestate.State, err
 
 // ListStatesWithoutRecords lists every Node, without reading records.
 func (c *Cluster) ListStatesWithoutRecords(ctx context.Context) iter.Seq2[nodestate.State, error] {
-	return mapped(c.ListNodes(ctx), func(node *corev1.Node) nodestate.State { return partOfNode(node).State })
+	return mapSeq(c.ListNodes(ctx), func(node *corev1.Node) nodestate.State { return partOfNode(node).State })
 }
 
 // ListReadableStates is [Cluster.ListStates] as far as the caller may read records. It notes the error of their list, and continues with Nodes alone.
 func (c *Cluster) ListReadableStates(ctx context.Context, recordsErr *error) iter.Seq2[nodestate.State, error] {
-	return mergeLists(c.ListNodes(ctx), untilError(c.ListRecords(ctx), recordsErr))
+	return mergeLists(c.ListNodes(ctx), stopAtError(c.ListRecords(ctx), recordsErr))
 }
 
 func mergeLists(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[nodestate.State, error] {
@@ -147,24 +147,24 @@ func mergeLists(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Li
 				}
 			})
 		}
-		nextNode, stopNodes := inOrder(mapped(nodes, partOfNode))
+		nextNode, stopNodes := inOrder(mapSeq(nodes, partOfNode))
 		defer stopNodes()
-		nextRecord, stopRecords := inOrder(mapped(records, partOfRecord))
+		nextRecord, stopRecords := inOrder(mapSeq(records, partOfRecord))
 		defer stopRecords()
 
-		node, nodeErr, nodeLeft := nextNode()
+		node, nodeErr, hasNode := nextNode()
 		record, recordErr, recordLeft := nextRecord()
-		for nodeLeft || recordLeft {
+		for hasNode || recordLeft {
 			if err := cmp.Or(nodeErr, recordErr); err != nil {
 				yield(nodestate.State{}, err)
 				return
 			}
 			var state nodestate.State
-			takeNode := nodeLeft && (!recordLeft || node.Name <= record.Name)
-			takeRecord := recordLeft && (!nodeLeft || record.Name <= node.Name)
+			takeNode := hasNode && (!recordLeft || node.Name <= record.Name)
+			takeRecord := recordLeft && (!hasNode || record.Name <= node.Name)
 			if takeNode {
 				state = node.State
-				node, nodeErr, nodeLeft = nextNode()
+				node, nodeErr, hasNode = nextNode()
 			}
 			if takeRecord {
 				state = merge(state, record.State)
@@ -195,7 +195,7 @@ func partOfNode(node *corev1.Node) part {
 func partOfRecord(listed store.Listed) part {
 	state := nodestate.State{Name: listed.Node, Unreadable: listed.Err}
 	if listed.Err == nil {
-		state.Record, state.Entry = &listed.Entry.Record, listed.Entry
+		state.Record, state.StoreEntry = &listed.Entry.Record, listed.Entry
 	}
 	return part{state, listed.ConfigMap}
 }
@@ -211,7 +211,7 @@ func merge(a, b nodestate.State) nodestate.State {
 		a, b = b, a
 	}
 	if b.Name != "" && b.Node == nil {
-		a.Record, a.Entry, a.Unreadable = b.Record, b.Entry, b.Unreadable
+		a.Record, a.StoreEntry, a.Unreadable = b.Record, b.StoreEntry, b.Unreadable
 	}
 	return a
 }

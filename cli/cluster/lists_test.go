@@ -126,7 +126,7 @@ func TestNodesAreListedToTheirEndWhereRecordsCannotBe(t *testing.T) {
 	}
 	var noted error
 	var read, recorded int
-	for state, err := range mergeLists(nodes, untilError(records, &noted)) {
+	for state, err := range mergeLists(nodes, stopAtError(records, &noted)) {
 		require.NoError(t, err)
 		if read++; state.Record != nil {
 			recorded++

@@ -19,19 +19,19 @@ func (c *Cluster) CountMigrations(ctx context.Context, inputs plan.Inputs, all .
 			return err
 		}
 		for _, m := range all {
-			m.See(state, inputs)
+			m.Add(state, inputs)
 		}
 	}
 	missing, err := c.ListUses(ctx, func(uses []selection.Use) {
 		for _, m := range all {
-			m.SeeUses(uses)
+			m.AddUses(uses)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		m.Finish(report.UnreadKinds(missing))
+		m.Summarize(report.UnreadKinds(missing))
 	}
 	return nil
 }

@@ -15,10 +15,10 @@ import (
 // GetNode returns the live Node; nil where there is none.
 func (c *Cluster) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if store.SaysGone(err) {
+	if store.IsGone(err) {
 		return nil, nil
 	}
-	return node, c.CallError(c.NodesRight("get"), err)
+	return node, c.ExplainError(c.NodesRight("get"), err)
 }
 
 // GetState reads a Node and then its record; either may be missing.
@@ -27,27 +27,27 @@ func (c *Cluster) GetState(ctx context.Context, name string) (nodestate.State, e
 	if err != nil {
 		return nodestate.State{}, err
 	}
-	return c.ReadRecord(ctx, nodestate.State{Name: name, Node: node})
+	return c.AddRecord(ctx, nodestate.State{Name: name, Node: node})
 }
 
-// ReadRecord adds the record to a state, as the API server has it now; a missing one is not an error.
-func (c *Cluster) ReadRecord(ctx context.Context, state nodestate.State) (nodestate.State, error) {
+// AddRecord adds the record to a state, as the API server has it now; a missing one is not an error.
+func (c *Cluster) AddRecord(ctx context.Context, state nodestate.State) (nodestate.State, error) {
 	entry, err := c.Records.GetFromAPI(ctx, state.Name)
-	state.Entry = entry
+	state.StoreEntry = entry
 	switch {
 	case errors.Is(err, store.ErrUnreadable):
 		state.Unreadable = err
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return nodestate.State{}, c.CallError(c.RecordsRight("get"), err)
+		return nodestate.State{}, c.ExplainError(c.RecordsRight("get"), err)
 	default:
 		state.Record = &entry.Record
 	}
 	return state, nil
 }
 
-// GetKnownState reads a Node and its record. It is an error that there is neither: the name is likely wrong.
-func (c *Cluster) GetKnownState(ctx context.Context, name string) (nodestate.State, error) {
+// RequireState reads a Node and its record. It is an error that there is neither: the name is likely wrong.
+func (c *Cluster) RequireState(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.GetState(ctx, name)
 	if err == nil && state.Node == nil && state.Record == nil && state.Unreadable == nil {
 		err = fmt.Errorf("there is no Node %q, and no record of one in namespace %s", name, c.Namespace)
@@ -55,9 +55,9 @@ func (c *Cluster) GetKnownState(ctx context.Context, name string) (nodestate.Sta
 	return state, err
 }
 
-// GetRecordedState returns a state with a record that can be read.
-func (c *Cluster) GetRecordedState(ctx context.Context, name string) (nodestate.State, error) {
-	state, err := c.GetKnownState(ctx, name)
+// RequireRecordedState returns a state with a record that can be read.
+func (c *Cluster) RequireRecordedState(ctx context.Context, name string) (nodestate.State, error) {
+	state, err := c.RequireState(ctx, name)
 	if err == nil {
 		err = c.RequireRecord(state)
 	}
@@ -77,9 +77,9 @@ func (c *Cluster) RequireRecord(state nodestate.State) error {
 	return nil
 }
 
-// GetLiveState returns a state with a Node and a record that can be read.
-func (c *Cluster) GetLiveState(ctx context.Context, name string) (nodestate.State, error) {
-	state, err := c.GetRecordedState(ctx, name)
+// RequireLiveState returns a state with a Node and a record that can be read.
+func (c *Cluster) RequireLiveState(ctx context.Context, name string) (nodestate.State, error) {
+	state, err := c.RequireRecordedState(ctx, name)
 	if err == nil && state.Node == nil {
 		err = fmt.Errorf("there is no Node %q any more; its record waits for the next Node of that name", name)
 	}

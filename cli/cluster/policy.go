@@ -19,26 +19,26 @@ import (
 
 // GetGateConfigMap returns the ConfigMap that holds the gate's key; nil: nodekeep is not installed in the namespace.
 func (c *Cluster) GetGateConfigMap(ctx context.Context) (*corev1.ConfigMap, error) {
-	return c.GetConfigMap(ctx, c.Namespace, doctor.Gate)
+	return c.GetConfigMap(ctx, c.Namespace, doctor.GateObjectName)
 }
 
-// ErrNotServed reports that the API server knows no NodePolicies.
-var ErrNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
+// ErrNoPolicyCRD reports that the API server knows no NodePolicies.
+var ErrNoPolicyCRD = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyCRD)
 
 // GetPolicyInForce returns the policy of the NodePolicy, or what is in force where it does not count. A NodePolicy that cannot be used is no error: the
 // commands must work in just that incident.
 func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (inForce nodepolicy.InForce, err error) {
 	found, err := c.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
-	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // the API server answers so if it cannot decode the stored object
-	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
-		return inForce, c.CallError(c.PolicyRight(), err)
+	undecodable := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // the API server answers so if it cannot decode the stored object
+	if err != nil && !apierrors.IsNotFound(err) && !undecodable {
+		return inForce, c.ExplainError(c.PolicyRight(), err)
 	}
 	var object []byte
 	if err == nil {
 		if object, err = found.MarshalJSON(); err != nil {
 			return inForce, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
 		}
-		if inForce = nodepolicy.InForceOf(object, nil, gate); inForce.Wrong == nil {
+		if inForce = nodepolicy.InForceOf(object, nil, gate); inForce.Problem == nil {
 			return inForce, nil
 		}
 	}
@@ -49,13 +49,13 @@ func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (inFor
 	inForce = nodepolicy.InForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
 	switch {
 	case object != nil:
-		inForce.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(inForce.Wrong))
-	case spoiled && inForce.Copy == "": // it may be any policy
-		return inForce, c.CallError(c.PolicyRight(), err)
-	case spoiled:
-		inForce.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.Briefly(err))
-	case !store.SaysGone(err):
-		inForce.Wrong = ErrNotServed
+		inForce.Problem = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.ShortError(inForce.Problem))
+	case undecodable && inForce.AcceptedKey == "": // it may be any policy
+		return inForce, c.ExplainError(c.PolicyRight(), err)
+	case undecodable:
+		inForce.Problem = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.ShortError(err))
+	case !store.IsGone(err):
+		inForce.Problem = ErrNoPolicyCRD
 	}
 	return inForce, nil
 }

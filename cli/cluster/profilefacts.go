@@ -30,17 +30,17 @@ type FailedCall struct {
 
 // GetProfileFacts reads what profiles name. What could not be read is not known, and failed has why. The flags of the verifier's Deployment name the
 // DNS Service.
-func (c *Cluster) GetProfileFacts(ctx context.Context, profiles verify.Profiles, verifier doctor.Read[*appsv1.Deployment]) (facts impact.ProfileFacts, failed []FailedCall) {
+func (c *Cluster) GetProfileFacts(ctx context.Context, profiles verify.Profiles, verifier doctor.Reading[*appsv1.Deployment]) (facts impact.ProfileFacts, failed []FailedCall) {
 	r := &factsReader{Cluster: c, facts: impact.ProfileFacts{Services: map[string]*impact.ServiceFacts{}, DaemonSets: map[string]*appsv1.DaemonSet{}}}
 	r.readAll(ctx, profiles, verifier)
 	return r.facts, r.failed
 }
 
-func (r *factsReader) unread(right doctor.Right, err error) {
+func (r *factsReader) addFailed(right doctor.Right, err error) {
 	r.failed = append(r.failed, FailedCall{right, err})
 }
 
-func (r *factsReader) readAll(ctx context.Context, profiles verify.Profiles, verifier doctor.Read[*appsv1.Deployment]) {
+func (r *factsReader) readAll(ctx context.Context, profiles verify.Profiles, verifier doctor.Reading[*appsv1.Deployment]) {
 	r.facts.ChecksNamespace = doctor.ChecksNamespaceOf(verifier)
 	if verifier.Found || verifier.Absent {
 		r.facts.DNS = doctor.DNSServiceOf(verifier)
@@ -71,7 +71,7 @@ func (r *factsReader) readService(ctx context.Context, full string) {
 		return
 	}
 	if err != nil {
-		r.unread(doctor.Right{Verb: "get", Resource: "services", Namespace: namespace}, err)
+		r.addFailed(doctor.Right{Verb: "get", Resource: "services", Namespace: namespace}, err)
 		return
 	}
 	found := &impact.ServiceFacts{Service: service}
@@ -79,7 +79,7 @@ func (r *factsReader) readService(ctx context.Context, full string) {
 	options := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name}
 	slices, err := r.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, options)
 	if err != nil {
-		r.unread(doctor.Right{Verb: "list", Group: discoveryv1.GroupName, Resource: "endpointslices", Namespace: namespace}, err)
+		r.addFailed(doctor.Right{Verb: "list", Group: discoveryv1.GroupName, Resource: "endpointslices", Namespace: namespace}, err)
 		return
 	}
 	found.Ready = ptr.To(0)
@@ -99,7 +99,7 @@ func (r *factsReader) readDaemonSet(ctx context.Context, full string) {
 	case apierrors.IsNotFound(err):
 		r.facts.DaemonSets[full] = nil
 	case err != nil:
-		r.unread(doctor.Right{Verb: "get", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
+		r.addFailed(doctor.Right{Verb: "get", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
 	default:
 		r.facts.DaemonSets[full] = daemonSet
 	}

@@ -53,7 +53,7 @@ func (c *Cluster) PolicyRight() doctor.Right {
 
 // PolicyInForceRights returns the rights to find out which policy is in force.
 func (c *Cluster) PolicyInForceRights() []doctor.Right {
-	return []doctor.Right{c.ConfigMapRight("get", doctor.Gate), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedName)}
+	return []doctor.Right{c.ConfigMapRight("get", doctor.GateObjectName), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedName)}
 }
 
 // EventsRight returns the right to read Events about Nodes.
@@ -71,18 +71,18 @@ func (c *Cluster) EmergencyRight(resource string) doctor.Right {
 	return doctor.Right{Verb: "get", Group: rbacv1.GroupName, Resource: resource, Namespace: c.Namespace, Name: manifests.EmergencyName}
 }
 
-// reviewsAtOnce is how many rights are asked for at once.
-const reviewsAtOnce = 8
+// maxParallelReviews is how many rights are asked for at once.
+const maxParallelReviews = 8
 
-// Require asks whether the caller has these rights, and returns an error that names all that are missing. Where the API server does not say,
+// RequireRights asks whether the caller has these rights, and returns an error that names all that are missing. Where the API server does not say,
 // the calls themselves will.
-func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
+func (c *Cluster) RequireRights(ctx context.Context, needed []doctor.Right) error {
 	lacking, errs := make([]bool, len(needed)), make([]error, len(needed))
 	var group errgroup.Group
-	group.SetLimit(reviewsAtOnce)
+	group.SetLimit(maxParallelReviews)
 	for i, right := range needed {
 		group.Go(func() error {
-			allowed, err := c.Allowed(ctx, right)
+			allowed, err := c.CanI(ctx, right)
 			lacking[i], errs[i] = err == nil && !allowed, err
 			return nil
 		})
@@ -92,7 +92,7 @@ func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
 	var missing []doctor.Right
 	for i, right := range needed {
 		if err := errs[i]; err != nil && (!errors.As(err, &status) || apierrors.IsUnauthorized(err)) {
-			return c.CallError(right, err)
+			return c.ExplainError(right, err)
 		}
 		matches := func(o doctor.Right) bool { return o.Denied() == right.Denied() }
 		if lacking[i] && !slices.ContainsFunc(missing, matches) {
@@ -102,12 +102,12 @@ func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	user, _ := c.User(ctx)
+	user, _ := c.Username(ctx)
 	return DeniedError{Missing: missing, User: cmp.Or(user, unknownUser), namespace: c.Namespace}
 }
 
-// Allowed asks whether the caller has a right.
-func (c *Cluster) Allowed(ctx context.Context, right doctor.Right) (bool, error) {
+// CanI asks whether the caller has a right.
+func (c *Cluster) CanI(ctx context.Context, right doctor.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 		Namespace: right.Namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource, Name: right.Name,
 	}}}
@@ -118,8 +118,8 @@ func (c *Cluster) Allowed(ctx context.Context, right doctor.Right) (bool, error)
 	return answer.Status.Allowed, nil
 }
 
-// User returns the caller's name, as the API server says it.
-func (c *Cluster) User(ctx context.Context) (string, error) {
+// Username returns the caller's name, as the API server says it.
+func (c *Cluster) Username(ctx context.Context) (string, error) {
 	review, err := c.Client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err

@@ -20,53 +20,53 @@ import (
 	"nodekeep.dev/nodekeep/selection"
 )
 
-// selecting is a kind of objects that select Nodes.
-type selecting struct {
+// selectingKind is a kind of objects that select Nodes.
+type selectingKind struct {
 	kind string
 	list pager.ListPageFunc
 }
 
-func selectingOf[L runtime.Object](c *Cluster, group, kind string, client Lister[L]) selecting {
+func newSelectingKind[L runtime.Object](c *Cluster, group, kind string, client Lister[L]) selectingKind {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	return selecting{kind, pagesOf(c, doctor.Right{Verb: "list", Group: group, Resource: resource.Resource}, client, metav1.ListOptions{})}
+	return selectingKind{kind, pageLister(c, doctor.Right{Verb: "list", Group: group, Resource: resource.Resource}, client, metav1.ListOptions{})}
 }
 
 // selectingKinds returns all that package selection looks into, in its order. Pods come last: there are the most of them.
-func (c *Cluster) selectingKinds() []selecting {
+func (c *Cluster) selectingKinds() []selectingKind {
 	core, apps, batch := c.Client.CoreV1(), c.Client.AppsV1(), c.Client.BatchV1()
 	const everywhere = metav1.NamespaceAll
-	return []selecting{
-		selectingOf(c, appsv1.GroupName, "Deployment", apps.Deployments(everywhere)),
-		selectingOf(c, appsv1.GroupName, "StatefulSet", apps.StatefulSets(everywhere)),
-		selectingOf(c, appsv1.GroupName, "DaemonSet", apps.DaemonSets(everywhere)),
-		selectingOf(c, appsv1.GroupName, "ReplicaSet", apps.ReplicaSets(everywhere)),
-		selectingOf(c, "", "ReplicationController", core.ReplicationControllers(everywhere)),
-		selectingOf(c, batchv1.GroupName, "Job", batch.Jobs(everywhere)),
-		selectingOf(c, batchv1.GroupName, "CronJob", batch.CronJobs(everywhere)),
-		selectingOf(c, "", "PersistentVolume", core.PersistentVolumes()),
-		selectingOf(c, storagev1.GroupName, "StorageClass", c.Client.StorageV1().StorageClasses()),
-		selectingOf(c, nodev1.GroupName, "RuntimeClass", c.Client.NodeV1().RuntimeClasses()),
-		selectingOf(c, "", "Pod", core.Pods(everywhere)),
+	return []selectingKind{
+		newSelectingKind(c, appsv1.GroupName, "Deployment", apps.Deployments(everywhere)),
+		newSelectingKind(c, appsv1.GroupName, "StatefulSet", apps.StatefulSets(everywhere)),
+		newSelectingKind(c, appsv1.GroupName, "DaemonSet", apps.DaemonSets(everywhere)),
+		newSelectingKind(c, appsv1.GroupName, "ReplicaSet", apps.ReplicaSets(everywhere)),
+		newSelectingKind(c, "", "ReplicationController", core.ReplicationControllers(everywhere)),
+		newSelectingKind(c, batchv1.GroupName, "Job", batch.Jobs(everywhere)),
+		newSelectingKind(c, batchv1.GroupName, "CronJob", batch.CronJobs(everywhere)),
+		newSelectingKind(c, "", "PersistentVolume", core.PersistentVolumes()),
+		newSelectingKind(c, storagev1.GroupName, "StorageClass", c.Client.StorageV1().StorageClasses()),
+		newSelectingKind(c, nodev1.GroupName, "RuntimeClass", c.Client.NodeV1().RuntimeClasses()),
+		newSelectingKind(c, "", "Pod", core.Pods(everywhere)),
 	}
 }
 
 // ListUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
 // caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
-func (c *Cluster) ListUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
+func (c *Cluster) ListUses(ctx context.Context, see func(uses []selection.Use)) (notRead []report.NotRead, err error) {
 	for _, kind := range c.selectingKinds() {
 		for object, err := range listPages[runtime.Object](ctx, kind.list) {
 			var denied DeniedError
 			if errors.As(err, &denied) {
-				missing = append(missing, report.NotRead{Kind: kind.kind, Reason: denied.Error()})
+				notRead = append(notRead, report.NotRead{Kind: kind.kind, Reason: denied.Error()})
 				break
 			}
 			if err != nil {
-				return missing, fmt.Errorf("list every %s: %w", kind.kind, err)
+				return notRead, fmt.Errorf("list every %s: %w", kind.kind, err)
 			}
 			if uses := selection.Uses(object); len(uses) > 0 {
 				see(uses)
 			}
 		}
 	}
-	return missing, nil
+	return notRead, nil
 }

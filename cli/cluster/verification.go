@@ -15,8 +15,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// GetLastReport returns the last attempt that did not pass; nil where none is kept.
-func (c *Cluster) GetLastReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
+// GetLastFailedReport returns the last attempt that did not pass; nil where none is kept.
+func (c *Cluster) GetLastFailedReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
 	name := verify.ReportName(node)
 	kept, err := c.GetConfigMap(ctx, namespace, name)
 	if err != nil || kept == nil {
@@ -84,15 +84,15 @@ func (c *Cluster) ListWorkers(ctx context.Context, namespace string, options met
 		if err != nil {
 			return nil, err
 		}
-		if verify.LooksOwn(pod) && strings.HasPrefix(pod.Name, verify.PodPrefix) {
+		if verify.IsWorker(pod) && strings.HasPrefix(pod.Name, verify.PodPrefix) {
 			workers[pod.Spec.NodeName] = append(workers[pod.Spec.NodeName], pod)
 		}
 	}
 	return workers, nil
 }
 
-// ListWorkersOn returns the worker Pods on one Node; nil if they are not known.
-func (c *Cluster) ListWorkersOn(ctx context.Context, namespace, node string) ([]*corev1.Pod, error) {
+// ListWorkersOfNode returns the worker Pods on one Node; nil if they are not known.
+func (c *Cluster) ListWorkersOfNode(ctx context.Context, namespace, node string) ([]*corev1.Pod, error) {
 	workers, err := c.ListWorkers(ctx, namespace, metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node}.String()})
 	if err != nil {
 		return nil, err
@@ -100,15 +100,15 @@ func (c *Cluster) ListWorkersOn(ctx context.Context, namespace, node string) ([]
 	return append([]*corev1.Pod{}, workers[node]...), nil
 }
 
-// GetReadyDaemonSets returns the DaemonSets that a profile waits for on a Node. The value shows whether their Pod on the Node is Ready.
-func (c *Cluster) GetReadyDaemonSets(ctx context.Context, node *corev1.Node, profile verify.CompiledProfile) (map[string]bool, error) {
+// GetDaemonSetReadiness returns the DaemonSets that a profile waits for on a Node. The value shows whether their Pod on the Node is Ready.
+func (c *Cluster) GetDaemonSetReadiness(ctx context.Context, node *corev1.Node, profile verify.CompiledProfile) (map[string]bool, error) {
 	ready := map[string]bool{}
 	for _, entry := range profile.Wait.DaemonSets {
 		namespace, all := verify.DaemonSetsOf(entry)
 		options := metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node.Name}.String()}
 		pods, err := c.Client.CoreV1().Pods(namespace).List(ctx, options)
 		if err != nil {
-			return nil, c.CallError(doctor.Right{Verb: "list", Resource: "pods", Namespace: namespace}, err)
+			return nil, c.ExplainError(doctor.Right{Verb: "list", Resource: "pods", Namespace: namespace}, err)
 		}
 		if all {
 			found, err := c.expectDaemonSets(ctx, namespace, node, ready)
@@ -136,7 +136,7 @@ func (c *Cluster) GetReadyDaemonSets(ctx context.Context, node *corev1.Node, pro
 func (c *Cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) (found bool, err error) {
 	all, err := c.Client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return false, c.CallError(doctor.Right{Verb: "list", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
+		return false, c.ExplainError(doctor.Right{Verb: "list", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
 	}
 	verifyNode := verify.NodeOf(node)
 	for _, set := range all.Items {

@@ -27,24 +27,24 @@ const (
 )
 
 // judgeCertificate judges whether the serving certificate of the webhook is valid, and for long enough.
-func judgeCertificate(seen Seen) answer {
+func judgeCertificate(seen Installation) answer {
 	var a answer
 	object := seen.certificateObject()
 	find := func(severity Severity, message string, args ...any) {
-		a.find(severity, object, seen.renewal(), message, args...)
+		a.add(severity, object, seen.renewalRemedy(), message, args...)
 	}
-	const disbelieved = ": the API server does not believe the webhook"
+	const untrusted = ": the API server does not believe the webhook"
 	if seen.Certificate.Absent {
-		a.find(Error, object, seen.reinstall(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
+		a.add(Error, object, seen.reinstall(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
 		return a
 	}
-	serving, known, err := seen.serving()
+	serving, known, err := seen.servedChain()
 	if !known {
-		seen.uncertified(&a)
+		seen.addCertificateUnknown(&a)
 		return a
 	}
 	if err != nil {
-		find(Error, "%s %s"+disbelieved, certificateKey, err)
+		find(Error, "%s %s"+untrusted, certificateKey, err)
 		return a
 	}
 	leaf := serving[0]
@@ -52,26 +52,26 @@ func judgeCertificate(seen Seen) answer {
 	a.ok = fmt.Sprintf("the webhook's certificate is valid for another %s", duration.HumanDuration(left))
 	switch {
 	case left <= 0:
-		find(Error, "the certificate expired %s ago"+disbelieved, duration.HumanDuration(-left))
+		find(Error, "the certificate expired %s ago"+untrusted, duration.HumanDuration(-left))
 	case seen.Now.Before(leaf.NotBefore):
-		find(Error, "the certificate is not valid before %s"+disbelieved, leaf.NotBefore.UTC().Format(time.RFC3339))
-	case left < dueBefore(leaf):
+		find(Error, "the certificate is not valid before %s"+untrusted, leaf.NotBefore.UTC().Format(time.RFC3339))
+	case left < renewalMargin(leaf):
 		find(Warning, "the certificate expires in %s, and nobody has renewed it", duration.HumanDuration(left))
 	}
-	for _, host := range seen.hosts() {
+	for _, host := range seen.certificateNames() {
 		if leaf.VerifyHostname(host) != nil {
-			find(Error, "the certificate is for %s and not for %s"+disbelieved, strings.Join(leaf.DNSNames, ", "), host)
+			find(Error, "the certificate is for %s and not for %s"+untrusted, strings.Join(leaf.DNSNames, ", "), host)
 		}
 	}
 	return a
 }
 
-// serving returns the certificate that the webhook serves, with its chain; known is false if nothing shows it.
-func (s Seen) serving() (chain []*x509.Certificate, known bool, err error) {
-	if s.Served != nil {
-		return s.Served, true, nil
+// servedChain returns the certificate that the webhook serves, with its chain; known is false if nothing shows it.
+func (s Installation) servedChain() (chain []*x509.Certificate, known bool, err error) {
+	if s.ServedChain != nil {
+		return s.ServedChain, true, nil
 	}
-	if !s.Certificate.asked() {
+	if !s.Certificate.isKnown() {
 		return nil, false, nil
 	}
 	var data []byte
@@ -82,59 +82,59 @@ func (s Seen) serving() (chain []*x509.Certificate, known bool, err error) {
 	return chain, true, err
 }
 
-// uncertified adds why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
-func (s Seen) uncertified(a *answer) {
-	if !s.Named.asked() {
-		lacks(a, "", s.Named)
+// addCertificateUnknown adds why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
+func (s Installation) addCertificateUnknown(a *answer) {
+	if !s.NamedDryRuns.isKnown() {
+		addUnknown(a, "", s.NamedDryRuns)
 		return
 	}
-	a.find(Lacking, s.certificateObject(), first("webhook-answers"),
+	a.add(SeverityUnknown, s.certificateObject(), fixFirst("webhook-answers"),
 		"no answer to a dry run shows the certificate that the webhook serves: the API server does not call the webhook, or it is of an older version")
 }
 
-// Public returns what is looked at of the Secret; private keys are not.
-func Public(secret *corev1.Secret) *corev1.Secret {
+// WithoutPrivateKey returns what is looked at of the Secret; private keys are not.
+func WithoutPrivateKey(secret *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: secret.Name, Namespace: secret.Namespace, Annotations: secret.Annotations},
 		Data:       map[string][]byte{certificateKey: secret.Data[certificateKey], authoritiesKey: secret.Data[authoritiesKey]},
 	}
 }
 
-// dueBefore returns how long before its end a certificate should have been renewed. That is when a quarter of its life is left, but no earlier than a
+// renewalMargin returns how long before its end a certificate should have been renewed. That is when a quarter of its life is left, but no earlier than a
 // month before its end. Components that renew their own certificates do so with a third left.
-func dueBefore(leaf *x509.Certificate) time.Duration {
+func renewalMargin(leaf *x509.Certificate) time.Duration {
 	return min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 30*24*time.Hour)
 }
 
 // judgeCABundle judges whether the API server would trust the serving certificate of the webhook. Another check reports that it has expired.
-func judgeCABundle(seen Seen) answer {
+func judgeCABundle(seen Installation) answer {
 	a := answer{ok: "the webhook configurations vouch for the certificate"}
-	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)
-	lacks(&a, validatingObject, seen.object(validatingObject).Found)
+	addUnknown(&a, mutatingObject, seen.object(mutatingObject).Live)
+	addUnknown(&a, validatingObject, seen.object(validatingObject).Live)
 	hooks := seen.hooks()
 	if len(hooks) == 0 && len(a.findings) == 0 {
-		a.find(Lacking, "", first(checkRestore), "there is no webhook configuration that could hold one")
+		a.add(SeverityUnknown, "", fixFirst(checkRestore), "there is no webhook configuration that could hold one")
 	}
-	serving, known, err := seen.serving()
+	serving, known, err := seen.servedChain()
 	switch {
 	case !known:
-		seen.uncertified(&a)
+		seen.addCertificateUnknown(&a)
 		return a
 	case err != nil:
-		a.find(Lacking, seen.certificateObject(), first("certificate"), "there is no certificate to compare it with")
+		a.add(SeverityUnknown, seen.certificateObject(), fixFirst("certificate"), "there is no certificate to compare it with")
 		return a
 	}
 	for _, hook := range hooks {
-		if err := vouches(hook.client.CABundle, serving, seen.Now); err != nil {
-			a.find(Error, hook.object, seen.injection(hook),
+		if err := verifyBundle(hook.client.CABundle, serving, seen.Now); err != nil {
+			a.add(Error, hook.object, seen.bundleRemedy(hook),
 				"%s: its caBundle %s: the API server does not believe the webhook, and goes on without it", hook.name, err)
 		}
 	}
 	return a
 }
 
-// vouches checks that a bundle makes the certificate trusted, were it valid today.
-func vouches(bundle []byte, serving []*x509.Certificate, now time.Time) error {
+// verifyBundle checks that a bundle makes the certificate trusted, were it valid today.
+func verifyBundle(bundle []byte, serving []*x509.Certificate, now time.Time) error {
 	authorities, err := certificates(bundle)
 	if err != nil {
 		return err
@@ -180,8 +180,8 @@ func certificates(data []byte) (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// hosts returns the names that the API server expects in the certificate.
-func (s Seen) hosts() (hosts []string) {
+// certificateNames returns the names that the API server expects in the certificate.
+func (s Installation) certificateNames() (hosts []string) {
 	for _, hook := range s.hooks() {
 		if host := hook.host(); host != "" && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
@@ -190,11 +190,11 @@ func (s Seen) hosts() (hosts []string) {
 	return hosts
 }
 
-func (s Seen) certificateObject() string { return "secret/" + s.ServingSecret() }
+func (s Installation) certificateObject() string { return "secret/" + s.ServingSecret() }
 
 // certManager returns the cert-manager Certificate that the serving certificate comes from; empty where none does.
-func (s Seen) certManager() string {
-	if mutating := s.object(mutatingObject).Found; mutating.Found {
+func (s Installation) certManager() string {
+	if mutating := s.object(mutatingObject).Live; mutating.Found {
 		if _, name, ok := strings.Cut(mutating.Value.GetAnnotations()[injectedFrom], "/"); ok {
 			return name
 		}
@@ -206,36 +206,36 @@ func (s Seen) certManager() string {
 }
 
 // selfSigned reports whether the webhook issues it itself.
-func (s Seen) selfSigned() bool { return s.ServingSecret() == selfSignedSecret }
+func (s Installation) selfSigned() bool { return s.ServingSecret() == selfSignedSecret }
 
-// renewal returns how another certificate comes about.
-func (s Seen) renewal() Remedy {
+// renewalRemedy returns how another certificate comes about.
+func (s Installation) renewalRemedy() Remedy {
 	switch {
 	case s.certManager() != "":
-		return advice("See why cert-manager does not renew it:", s.kubectl("describe certificate %s", s.certManager()))
+		return newRemedy("See why cert-manager does not renew it:", s.kubectl("describe certificate %s", s.certManager()))
 	case s.selfSigned():
-		return advice("The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.",
+		return newRemedy("The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.",
 			s.logs(WebhookDeployment), s.kubectl(`patch %s --type=merge -p '{"data":null}'`, s.certificateObject()))
 	default:
-		return advice(fmt.Sprintf("Put another certificate for %s into the Secret; the webhook loads it without a restart.", strings.Join(s.hosts(), ", ")))
+		return newRemedy(fmt.Sprintf("Put another certificate for %s into the Secret; the webhook loads it without a restart.", strings.Join(s.certificateNames(), ", ")))
 	}
 }
 
-// injection returns how the bundle comes into the configuration.
-func (s Seen) injection(h hook) Remedy {
+// bundleRemedy returns how the bundle comes into the configuration.
+func (s Installation) bundleRemedy(h hook) Remedy {
 	ours := s.certManager() != "" || s.selfSigned()
 	if !ours && (!s.Certificate.Found || len(s.Certificate.Value.Data[authoritiesKey]) == 0) {
-		return advice("Put the PEM of the authority that has signed the certificate, in base64, into the webhook's clientConfig.caBundle.")
+		return newRemedy("Put the PEM of the authority that has signed the certificate, in base64, into the webhook's clientConfig.caBundle.")
 	}
 	authority := s.kubectl(`get %s -o jsonpath='{.data.ca\.crt}'`, s.certificateObject())
 	patch := fmt.Sprintf(`kubectl patch %s --type=json -p="[{\"op\":\"add\",\"path\":\"/webhooks/%d/clientConfig/caBundle\",\"value\":\"$(%s)\"}]"`,
 		h.object, h.index, authority)
 	switch {
 	case s.certManager() != "":
-		return advice("cert-manager's CA injector puts it there: see why it does not. Manually:",
+		return newRemedy("cert-manager's CA injector puts it there: see why it does not. Manually:",
 			"kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=50", patch)
 	case s.selfSigned():
-		return advice("The webhook puts it there within a minute, while it runs and may. Manually:", patch)
+		return newRemedy("The webhook puts it there within a minute, while it runs and may. Manually:", patch)
 	}
-	return advice("Put the authority there:", patch)
+	return newRemedy("Put the authority there:", patch)
 }

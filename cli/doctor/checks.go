@@ -25,7 +25,7 @@ const (
 // check is a question, and how what was read answers it.
 type check struct {
 	name  string
-	judge func(Seen) answer
+	judge func(Installation) answer
 }
 
 func checks() []check {
@@ -44,20 +44,24 @@ func checks() []check {
 		{"gate-in-force", judgeGateInForce},
 		{checkGuards, judgeGuardPolicies},
 		{"admission-rules", judgeAdmissionRules},
-		{checkWebhook, func(s Seen) answer { return judgeDeployment(s, checkWebhook, s.webhook(), "webhook", unserved) }},
-		{checkCapture, func(s Seen) answer { return judgeDeployment(s, checkCapture, s.capture(), "capture", unrecorded) }},
+		{checkWebhook, func(s Installation) answer {
+			return judgeDeployment(s, checkWebhook, s.webhookDeployment(), "webhook", webhookDown)
+		}},
+		{checkCapture, func(s Installation) answer {
+			return judgeDeployment(s, checkCapture, s.captureDeployment(), "capture", unrecorded)
+		}},
 		{"versions", judgeVersions},
 		{"leader", judgeLeader},
 		{checkPolicy, judgePolicy},
 		{"label-rules", judgeLabelRules},
 		{"inventory", judgeInventory},
 		{"migrations", judgeMigrations},
-		{"your-rights", judgeYourRights},
+		{"your-rights", judgeCallerRights},
 		{checkRights, asShipped(checkRights, "webhook and capture have the rights that they need")},
 		{"records", judgeRecords},
 		{"record-labels", judgeRecordLabels},
 		{"quarantine", judgeQuarantine},
-		{"gated-nodes", judgeWaitingNodes},
+		{"gated-nodes", judgeGatedNodes},
 		{checkClosedNodes, judgeClosedNodes},
 		{checkPausedItems, judgePausedItems},
 		{checkClaims, judgeClaims},

@@ -17,43 +17,43 @@ type Claimed struct {
 	Nodes             Sample[string] // names
 }
 
-// SeeClaims takes note of the items that a Node shows, that its annotations claim, and that the policy restores.
-func (n *Nodes) SeeClaims(name string, claims []policy.Claim, items map[string]string, p policy.Policy) {
+// AddClaims takes note of the items that a Node shows, that its annotations claim, and that the policy restores.
+func (n *Nodes) AddClaims(name string, claims []policy.Claim, items map[string]string, p policy.Policy) {
 	named := map[int]bool{}
 	for _, claim := range claims {
 		for item := range items {
 			if !claim.Covers(item) || !p.Restores(item) {
 				continue
 			}
-			i := slices.IndexFunc(n.Claimed, func(by Claimed) bool { return by.Annotation == claim.Annotation })
+			i := slices.IndexFunc(n.Claimed, func(claimed Claimed) bool { return claimed.Annotation == claim.Annotation })
 			if i < 0 {
 				i = len(n.Claimed)
 				n.Claimed = append(n.Claimed, Claimed{Owner: claim.Owner, Annotation: claim.Annotation, Items: map[string]bool{}})
 			}
-			by := &n.Claimed[i]
-			by.Items[item] = true
+			claimed := &n.Claimed[i]
+			claimed.Items[item] = true
 			if !named[i] {
 				named[i] = true
-				by.Nodes.Add(name)
+				claimed.Nodes.Add(name)
 			}
 		}
 	}
 }
 
 // judgeClaims reports which labels and taints both nodekeep and another component set.
-func judgeClaims(seen Seen) answer {
+func judgeClaims(seen Installation) answer {
 	a := answer{ok: "no component says that it sets what nodekeep restores"}
-	lacks(&a, "", seen.Nodes)
+	addUnknown(&a, "", seen.Nodes)
 	claimed := slices.SortedFunc(slices.Values(seen.Nodes.Value.Claimed), func(x, y Claimed) int { return cmp.Compare(x.Annotation, y.Annotation) })
 	for _, by := range claimed {
 		var items Sample[string]
 		for _, item := range slices.Sorted(maps.Keys(by.Items)) {
 			items.Add(item)
 		}
-		remedy := advice("Declare each in one place. To leave it to the component, list it in labels.ignore or taints.ignore of the policy.",
+		remedy := newRemedy("Declare each in one place. To leave it to the component, list it in labels.ignore or taints.ignore of the policy.",
 			"nodekeep explain "+by.Nodes.First[0])
-		a.find(Note, "", remedy, "%s says in %s of %s that it sets %s; nodekeep restores that all the same", // a kubelet can write it: nothing follows
-			by.Owner, by.Annotation, listing(by.Nodes, "Nodes"), listing(items, "items"))
+		a.add(Note, "", remedy, "%s says in %s of %s that it sets %s; nodekeep restores that all the same", // a kubelet can write it: nothing follows
+			by.Owner, by.Annotation, sampleText(by.Nodes, "Nodes"), sampleText(items, "items"))
 	}
 	if len(claimed) > 0 {
 		a.ok = "see the notes below"
@@ -61,8 +61,8 @@ func judgeClaims(seen Seen) answer {
 	return a
 }
 
-// listing names the first of many and shows how many more there are.
-func listing(sample Sample[string], noun string) string {
+// sampleText names the first of many and shows how many more there are.
+func sampleText(sample Sample[string], noun string) string {
 	names := strings.Join(sample.First, ", ")
 	if left := sample.left(); left > 0 {
 		return fmt.Sprintf("%s and %d more %s", names, left, noun)

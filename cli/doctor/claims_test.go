@@ -14,7 +14,7 @@ func TestWhatAnotherComponentSetsTooIsANoteAndNoFinding(t *testing.T) {
 	capi := map[string]string{"cluster.x-k8s.io/taints-from-machine": "tenant=blue:NoExecute"}
 	seen := healthy(t)
 	see := func(name string, annotations, items map[string]string) {
-		seen.Nodes.Value.SeeClaims(name, policy.Claims(annotations), items, policy.Default())
+		seen.Nodes.Value.AddClaims(name, policy.Claims(annotations), items, policy.Default())
 	}
 	see("talos-1", talos, map[string]string{"rack": "7", "tenant:NoExecute": "blue", "tenant:NoSchedule": "", "kubernetes.io/os": "linux"})
 	see("talos-2", talos, map[string]string{"other": "7"})

@@ -9,30 +9,30 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
-// tolerated is how far clocks may be apart: well below the shortest duration that nodekeep decides by.
-const tolerated = 10 * time.Second
+// maxClockSkew is how far clocks may be apart: well below the shortest duration that nodekeep decides by.
+const maxClockSkew = 10 * time.Second
 
 // judgeAPIServer reports which API server it is; without it there is no report at all.
-func judgeAPIServer(seen Seen) answer {
+func judgeAPIServer(seen Installation) answer {
 	var a answer
-	if lacks(&a, "", seen.APIServer); seen.APIServer.Found {
+	if addUnknown(&a, "", seen.APIServer); seen.APIServer.Found {
 		a.ok = "Kubernetes " + seen.APIServer.Value.Version
 	}
 	return a
 }
 
 // judgeClock compares the clocks of this machine and of the leader with the API server's.
-func judgeClock(seen Seen) answer {
-	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", tolerated)}
-	lacks(&a, "", seen.APIServer)
-	if skew := seen.APIServer.Value.Behind(); seen.APIServer.Found && skew.Abs() > tolerated {
-		a.find(Warning, "", advice("Set it: the API server's date is "+seen.APIServer.Value.Date.UTC().Format(time.RFC3339)+"."),
+func judgeClock(seen Installation) answer {
+	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", maxClockSkew)}
+	addUnknown(&a, "", seen.APIServer)
+	if skew := seen.APIServer.Value.ClockLag(); seen.APIServer.Found && skew.Abs() > maxClockSkew {
+		a.add(Warning, "", newRemedy("Set it: the API server's date is "+seen.APIServer.Value.Date.UTC().Format(time.RFC3339)+"."),
 			"this machine's clock is %s the API server's: ages are shown wrong here", direction(skew))
 	}
-	lacks(&a, leaseObject, seen.Leader)
-	if leader := seen.Leader.Value; seen.Leader.Found && leader.Renewed && leader.Lease.Spec.RenewTime != nil {
-		if skew := leader.Observed.Sub(leader.Lease.Spec.RenewTime.Time); skew < -tolerated || skew > leader.lasts() {
-			a.find(Warning, leaseObject, advice("Set the clock of the host that its pod runs on."),
+	addUnknown(&a, leaseObject, seen.CaptureLease)
+	if leader := seen.CaptureLease.Value; seen.CaptureLease.Found && leader.Renewed && leader.Lease.Spec.RenewTime != nil {
+		if skew := leader.Observed.Sub(leader.Lease.Spec.RenewTime.Time); skew < -maxClockSkew || skew > leader.leaseDuration() {
+			a.add(Warning, leaseObject, newRemedy("Set the clock of the host that its pod runs on."),
 				"the clock of the leader, %s, is %s the API server's: it writes down when Nodes went, by which records are collected",
 				leader.holder(), direction(skew))
 		}
@@ -40,10 +40,10 @@ func judgeClock(seen Seen) answer {
 	return a
 }
 
-// Behind returns how far this machine's clock is certain to be behind the API server's. It is negative if the clock is ahead. The exact difference is not
+// ClockLag returns how far this machine's clock is certain to be behind the API server's. It is negative if the clock is ahead. The exact difference is not
 // known: a date has whole seconds, and the answer took its time.
-func (s APIServer) Behind() time.Duration {
-	switch earliest, latest := s.Date.Sub(s.Answered), s.Date.Add(time.Second).Sub(s.Asked); {
+func (a APIServer) ClockLag() time.Duration {
+	switch earliest, latest := a.Date.Sub(a.Answered), a.Date.Add(time.Second).Sub(a.Asked); {
 	case earliest > 0:
 		return earliest
 	case latest < 0:
@@ -61,7 +61,7 @@ func direction(behind time.Duration) string {
 }
 
 // judgeInstallation judges whether anything is installed in the namespace at all, and whether its records last.
-func judgeInstallation(seen Seen) answer {
+func judgeInstallation(seen Installation) answer {
 	a := answer{ok: "in namespace " + seen.Namespace}
 	object := "namespace/" + seen.Namespace
 	if seen.nothingInstalled() {
@@ -69,22 +69,22 @@ func judgeInstallation(seen Seen) answer {
 		if kept := seen.Records.Value.All; kept > 0 {
 			message += fmt.Sprintf(". Namespace %s still has %s, which a new installation uses", seen.Namespace, view.Counted(kept, "record"))
 		}
-		a.find(Error, "", seen.install(), "%s", message)
+		a.add(Error, "", seen.install(), "%s", message)
 		return a
 	}
 	if otherNamespace := seen.otherNamespace(); otherNamespace != "" {
-		a.find(Error, "", advice("Run the command again with --namespace "+otherNamespace+"."),
+		a.add(Error, "", newRemedy("Run the command again with --namespace "+otherNamespace+"."),
 			"nodekeep is installed in namespace %s, and not in %s", otherNamespace, seen.Namespace)
 		return a
 	}
-	lacks(&a, object, seen.InCluster)
+	addUnknown(&a, object, seen.NamespaceObject)
 	switch {
-	case seen.InCluster.Absent:
-		a.find(Error, object, advice("If nodekeep is installed in another namespace, name it by --namespace. To see which:", "kubectl get deployments --all-namespaces -l "+PodSelector),
+	case seen.NamespaceObject.Absent:
+		a.add(Error, object, newRemedy("If nodekeep is installed in another namespace, name it by --namespace. To see which:", "kubectl get deployments --all-namespaces -l "+PodSelector),
 			"it does not exist, so no process of nodekeep runs in it, and it has no records")
-	case seen.InCluster.Found && seen.InCluster.Value.DeletionTimestamp != nil:
-		a.find(Error, object,
-			advice("What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."),
+	case seen.NamespaceObject.Found && seen.NamespaceObject.Value.DeletionTimestamp != nil:
+		a.add(Error, object,
+			newRemedy("What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."),
 			"it is being deleted, and with it all records")
 	}
 	return a

@@ -15,19 +15,19 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// manyOf is which share of all Nodes makes a state of Nodes an outage: one in so many.
-const manyOf = 10
+// outageFraction is which share of all Nodes makes a state of Nodes an outage: one in so many.
+const outageFraction = 10
 
-// share returns how bad it is that so many of all Nodes have something.
-func share(part, all int) Severity {
-	if part*manyOf >= all {
+// severityOfShare returns how bad it is that so many of all Nodes have something.
+func severityOfShare(part, all int) Severity {
+	if part*outageFraction >= all {
 		return Error
 	}
 	return Warning
 }
 
-// Closing is what keeps a Node closed, or without its labels.
-type Closing struct {
+// ClosedBy is what keeps a Node closed, or without its labels.
+type ClosedBy struct {
 	Gate        policy.Gate
 	Keys        []string        // of verification taints
 	Profiles    verify.Profiles // of the policy in force
@@ -36,40 +36,40 @@ type Closing struct {
 
 // The commands that show why a Node is closed.
 const (
-	whyGated      = "nodekeep list --waiting gate"
-	whyUnverified = "nodekeep list --waiting verification"
+	listGatedCommand      = "nodekeep list --waiting gate"
+	listUnverifiedCommand = "nodekeep list --waiting verification"
 )
 
-// SeeClosed counts a Node that is stuck, or has been closed for too long. It takes note of the command that shows why.
-func (n *Nodes) SeeClosed(node *corev1.Node, by Closing, now time.Time) {
-	reason, shows := n.tooLong(node, by, now)
+// AddClosed counts a Node that is stuck, or has been closed for too long. It takes note of the command that shows why.
+func (n *Nodes) AddClosed(node *corev1.Node, reasons ClosedBy, now time.Time) {
+	reason, shows := n.longClosedReason(node, reasons, now)
 	if reason == "" {
 		return
 	}
-	n.TooLong.Add(node.Name + " (" + reason + ")")
-	if !slices.Contains(n.ShowWhy, shows) {
-		n.ShowWhy = append(n.ShowWhy, shows)
-		slices.Sort(n.ShowWhy)
+	n.ClosedTooLong.Add(node.Name + " (" + reason + ")")
+	if !slices.Contains(n.WhyCommands, shows) {
+		n.WhyCommands = append(n.WhyCommands, shows)
+		slices.Sort(n.WhyCommands)
 	}
 }
 
-// tooLong says why a Node is closed, and which command shows more of it. It is empty for an open Node, and for one that waits as its profile documents.
-func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (reason, shows string) {
+// longClosedReason says why a Node is closed, and which command shows more of it. It is empty for an open Node, and for one that waits as its profile documents.
+func (n *Nodes) longClosedReason(node *corev1.Node, reasons ClosedBy, now time.Time) (reason, shows string) {
 	age := now.Sub(node.CreationTimestamp.Time)
-	gated := by.Gate.Present(node.Spec.Taints) && age > n.Threshold
-	closed := len(tainted(node, by.Keys)) > 0
-	profile, selected := by.Profiles.Match(node.Labels)
+	gated := reasons.Gate.Present(node.Spec.Taints) && age > n.GateAfter
+	closed := len(tainted(node, reasons.Keys)) > 0
+	profile, selected := reasons.Profiles.Match(node.Labels)
 	switch start := closedSince(node); {
-	case gated && by.Quarantined:
-		return "its record waits for a decision", whyGated
+	case gated && reasons.Quarantined:
+		return "its record waits for a decision", listGatedCommand
 	case gated:
-		return "behind the gate for " + duration.HumanDuration(age), whyGated
+		return "behind the gate for " + duration.HumanDuration(age), listGatedCommand
 	case !closed:
 		return "", ""
 	case selected && stuck(node, profile):
-		return "stuck: its attempts keep failing", whyUnverified
-	case selected && now.Sub(start) > profile.Deadline, !selected && now.Sub(start) > n.Threshold:
-		return "not verified for " + duration.HumanDuration(now.Sub(start)), whyUnverified
+		return "stuck: its attempts keep failing", listUnverifiedCommand
+	case selected && now.Sub(start) > profile.Deadline, !selected && now.Sub(start) > n.GateAfter:
+		return "not verified for " + duration.HumanDuration(now.Sub(start)), listUnverifiedCommand
 	}
 	return "", ""
 }
@@ -106,35 +106,35 @@ func closedSince(node *corev1.Node) time.Time {
 }
 
 // judgeClosedNodes judges which share of the Nodes is stuck, or takes no new workloads for too long.
-func judgeClosedNodes(seen Seen) answer {
+func judgeClosedNodes(seen Installation) answer {
 	var a answer
-	lacks(&a, "", seen.Nodes)
+	addUnknown(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
 	a.ok = "no Node is stuck, or has waited for too long to take workloads"
-	if closed := nodes.TooLong; closed.All > 0 {
-		lacks(&a, "", nodes.NotKept) // NotKept is unknown where the records are, and with them why a gated Node waits
+	if closed := nodes.ClosedTooLong; closed.All > 0 {
+		addUnknown(&a, "", nodes.NotKept) // NotKept is unknown where the records are, and with them why a gated Node waits
 		takes := "take no workloads, and are stuck or have waited for too long"
 		if closed.All == 1 {
 			takes = "takes no new workloads, and is stuck or has waited for too long"
 		}
-		a.find(share(closed.All, nodes.All), "", advice("See what each waits for, and the next step:", nodes.ShowWhy...),
-			"%d of %s %s: %s", closed.All, view.Counted(nodes.All, "Node"), takes, listing(closed, "Nodes"))
+		a.add(severityOfShare(closed.All, nodes.All), "", newRemedy("See what each waits for, and the next step:", nodes.WhyCommands...),
+			"%d of %s %s: %s", closed.All, view.Counted(nodes.All, "Node"), takes, sampleText(closed, "Nodes"))
 	}
 	return a
 }
 
 // judgePausedItems judges on which share of the Nodes capture has stopped correcting what another client undoes. The Event of a fight is written once,
 // when it begins.
-func judgePausedItems(seen Seen) answer {
+func judgePausedItems(seen Installation) answer {
 	a := answer{ok: "no fight over what capture sets began within the last hour; the metric nodekeep_capture_items_paused counts those that last"}
-	lacks(&a, "", seen.Paused)
-	lacks(&a, "", seen.Nodes)
-	if paused := seen.Nodes.Value.Paused; paused.All > 0 {
-		a.find(share(paused.All, seen.Nodes.Value.All), "",
-			advice("Stop the other client, or change the policy. The Events name the client and the label or taint:",
+	addUnknown(&a, "", seen.PausedByFight)
+	addUnknown(&a, "", seen.Nodes)
+	if paused := seen.Nodes.Value.PausedByFight; paused.All > 0 {
+		a.add(severityOfShare(paused.All, seen.Nodes.Value.All), "",
+			newRemedy("Stop the other client, or change the policy. The Events name the client and the label or taint:",
 				"kubectl get events -n "+EventsNamespace+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),
 			"within the last hour another client undid again and again what capture sets on %d of %d Nodes, so capture sets it less and less often: %s",
-			paused.All, seen.Nodes.Value.All, listing(paused, "Nodes"))
+			paused.All, seen.Nodes.Value.All, sampleText(paused, "Nodes"))
 	}
 	return a
 }

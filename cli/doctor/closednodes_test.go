@@ -17,9 +17,9 @@ import (
 )
 
 // closes has Nodes of this cluster seen, as the examination does.
-func (s *Seen) closes(quarantined bool, nodes ...*corev1.Node) {
+func (s *Installation) closes(quarantined bool, nodes ...*corev1.Node) {
 	for _, node := range nodes {
-		s.Nodes.Value.SeeClosed(node, Closing{Gate: s.Gate(), Keys: s.VerificationKeys(), Profiles: s.Profiles(), Quarantined: quarantined}, now)
+		s.Nodes.Value.AddClosed(node, ClosedBy{Gate: s.Gate(), Keys: s.VerificationKeys(), Profiles: s.Profiles(), Quarantined: quarantined}, now)
 	}
 }
 
@@ -36,20 +36,20 @@ func unverifiedNode(name string, age time.Duration, progress verify.Progress) *c
 
 func TestFindingsOfClosedNodes(t *testing.T) {
 	const closed = "closed-nodes: error: : "
-	stuckIn := func(s *Seen) verify.Progress {
+	stuckIn := func(s *Installation) verify.Progress {
 		profile := s.Profiles().All()[0]
 		return verify.Progress{Hash: profile.Hash, Attempts: profile.MaxAttempts, Last: &verify.Last{Result: verify.VerdictFailed, Time: now.Add(-time.Minute)}}
 	}
 	requireFindings(t, map[string]breakage{
 		"the only Node is stuck, and its deadline has not passed": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.Nodes.Value.All = 1
 				s.closes(false, unverifiedNode("worker-1", time.Minute, stuckIn(s)))
 			},
 			[]string{closed + "1 of 1 Node takes no new workloads, and is stuck or has waited for too long: worker-1 (stuck: its attempts keep failing)"},
 		},
 		"one in ten is closed": {
-			func(s *Seen) {
+			func(s *Installation) {
 				for i := range 10 {
 					s.closes(false, gated(fmt.Sprintf("worker-%d", i), time.Hour))
 				}
@@ -57,7 +57,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 			[]string{closed + "10 of 100 Nodes take no workloads, and are stuck or have waited for too long: worker-0 (behind the gate for 60m), ..."},
 		},
 		"fewer are closed": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.closes(false, gated("worker-1", time.Hour))
 				s.closes(true, gated("worker-2", time.Hour))
 			},
@@ -65,25 +65,25 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 				"worker-1 (behind the gate for 60m), worker-2 (its record waits for a decision)"},
 		},
 		"a Node waits past the deadline of its profile": {
-			func(s *Seen) { s.closes(false, unverifiedNode("worker-1", time.Hour, verify.Progress{})) },
+			func(s *Installation) { s.closes(false, unverifiedNode("worker-1", time.Hour, verify.Progress{})) },
 			[]string{"closed-nodes: warning: : 1 of 100 Nodes takes no new workloads, and is stuck or has waited for too long: worker-1 (not verified for 60m)"},
 		},
 		"Nodes wait within their time": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.closes(true, gated("worker-1", time.Minute))
 				s.closes(false, gated("worker-2", time.Minute), unverifiedNode("worker-3", time.Minute, verify.Progress{}), &corev1.Node{})
 			}, nil,
 		},
 		"a Node without the gate waits for no decision about its record": { // check quarantine has it
-			func(s *Seen) {
+			func(s *Installation) {
 				open := gated("worker-1", time.Hour)
 				open.Spec.Taints = nil
 				s.closes(true, open)
 			}, nil,
 		},
 		"why a Node waits is not known without the records": {
-			func(s *Seen) {
-				s.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Reason: "jane may not list configmaps", Remedy: advice("Ask for the right.")})
+			func(s *Installation) {
+				s.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Reason: "jane may not list configmaps", Remedy: newRemedy("Ask for the right.")})
 				s.closes(false, gated("worker-1", time.Hour))
 			},
 			[]string{
@@ -92,7 +92,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 			},
 		},
 		"attempts of other checks do not count": {
-			func(s *Seen) {
+			func(s *Installation) {
 				progress := stuckIn(s)
 				progress.Hash = "other"
 				s.closes(false, unverifiedNode("worker-1", time.Minute, progress))
@@ -108,11 +108,11 @@ func TestTheRemedyOfClosedNodesNamesOnlyCommandsThatShowThem(t *testing.T) {
 		nodes       []*corev1.Node
 		want        []string
 	}{
-		"a Node is gated":                         {false, []*corev1.Node{gated("worker-2", time.Hour)}, []string{whyGated}},
-		"a record waits for a decision":           {true, []*corev1.Node{gated("worker-2", time.Hour)}, []string{whyGated}},
-		"a Node is not verified":                  {false, []*corev1.Node{unverified}, []string{whyUnverified}},
-		"one is gated, another not verified":      {false, []*corev1.Node{unverified, gated("worker-2", time.Hour)}, []string{whyGated, whyUnverified}},
-		"several Nodes are closed for one reason": {false, []*corev1.Node{unverified, unverified}, []string{whyUnverified}},
+		"a Node is gated":                         {false, []*corev1.Node{gated("worker-2", time.Hour)}, []string{listGatedCommand}},
+		"a record waits for a decision":           {true, []*corev1.Node{gated("worker-2", time.Hour)}, []string{listGatedCommand}},
+		"a Node is not verified":                  {false, []*corev1.Node{unverified}, []string{listUnverifiedCommand}},
+		"one is gated, another not verified":      {false, []*corev1.Node{unverified, gated("worker-2", time.Hour)}, []string{listGatedCommand, listUnverifiedCommand}},
+		"several Nodes are closed for one reason": {false, []*corev1.Node{unverified, unverified}, []string{listUnverifiedCommand}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -135,28 +135,28 @@ func TestNodesThatAreCheckedAgainAreNoOutage(t *testing.T) {
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`),
 		}}
 		seen.closes(false, node)
-		seen.Nodes.Value.SeeVerification(node, seen.VerificationKeys(), seen.Profiles(), now)
+		seen.Nodes.Value.AddVerification(node, seen.VerificationKeys(), seen.Profiles(), now)
 	}
 	assert.Empty(t, found(t, seen))
-	assert.Equal(t, "no Node is stuck, or has waited for too long to take workloads", resultOf(t, Judge(seen, nil), checkClosedNodes).Title)
+	assert.Equal(t, "no Node is stuck, or has waited for too long to take workloads", resultOf(t, RunChecks(seen, nil), checkClosedNodes).Title)
 
 	late := unverifiedNode("late", 90*24*time.Hour, verify.Progress{Round: 1})
 	seen.closes(false, late)
-	assert.Equal(t, 1, seen.Nodes.Value.TooLong.All, "when it was closed is not known")
+	assert.Equal(t, 1, seen.Nodes.Value.ClosedTooLong.All, "when it was closed is not known")
 }
 
 func TestNodesThatWaitWhileVerificationIsOffAreClosed(t *testing.T) {
 	seen := healthy(t)
 	node := unverifiedNode("worker-1", 6*time.Minute, verify.Progress{})
-	seen.Nodes.Value.SeeClosed(node, Closing{Gate: policy.DefaultGate, Keys: []string{verify.Taint}}, now)
-	assert.Equal(t, []string{"worker-1 (not verified for 6m)"}, seen.Nodes.Value.TooLong.First)
+	seen.Nodes.Value.AddClosed(node, ClosedBy{Gate: policy.DefaultGate, Keys: []string{verify.Taint}}, now)
+	assert.Equal(t, []string{"worker-1 (not verified for 6m)"}, seen.Nodes.Value.ClosedTooLong.First)
 }
 
 func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
 	for nodes, severity := range map[int]string{100: "warning", 10: "error"} {
 		seen := healthy(t)
 		seen.Nodes.Value.All = nodes
-		seen.Nodes.Value.Paused.Add("worker-1")
+		seen.Nodes.Value.PausedByFight.Add("worker-1")
 		got := found(t, seen)
 		if assert.Len(t, got, 1) {
 			assert.True(t, strings.HasPrefix(got[0], fmt.Sprintf("paused-items: %s: : within the last hour another client undid again and again what capture sets on 1 of %d Nodes", severity, nodes)), got[0])
@@ -166,7 +166,7 @@ func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
 
 // The Event of a fight is written when it begins, so Events show nothing of an older one that lasts.
 func TestThatNothingIsPausedIsNotClaimedOfOlderFights(t *testing.T) {
-	ok := resultOf(t, Judge(healthy(t), nil), checkPausedItems).Title
+	ok := resultOf(t, RunChecks(healthy(t), nil), checkPausedItems).Title
 	assert.Contains(t, ok, "began within the last hour")
 	assert.Contains(t, ok, "the metric nodekeep_capture_items_paused counts those that last")
 }

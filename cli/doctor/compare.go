@@ -14,7 +14,7 @@ import (
 )
 
 // differences returns the fields that an object of the cluster has otherwise than the shipped one.
-func (s Seen) differences(object Object) []manifests.Difference {
+func (s Installation) differences(object Object) []manifests.Difference {
 	c := manifests.Comparison{
 		Optional: protectedHook, // see judgeRestoreWebhook
 		Replace:  strings.NewReplacer(string(policy.DefaultGate), string(s.Gate())),
@@ -38,37 +38,37 @@ func (s Seen) differences(object Object) []manifests.Difference {
 	case "Role", "ClusterRole":
 		c.Ignored = sets.New("rules") // compared by what they grant
 	}
-	return c.Differences(object.Shipped.Object, object.Found.Value.Object)
+	return c.Differences(object.Shipped.Object, object.Live.Value.Object)
 }
 
-// mostPatched is how long a value may be in a command that operators read before they run it.
-const mostPatched = 100
+// maxPatchedValue is how long a value may be in a command that operators read before they run it.
+const maxPatchedValue = 100
 
-// remedy returns a command that changes the one field, where that is a short one. For Deployments it is reapply, which changes them where they were
+// fieldRemedy returns a command that changes the one field, where that is a short one. For Deployments it is reapply, which changes them where they were
 // installed from.
-func (s Seen) remedy(object Object, d manifests.Difference, reapply Remedy) Remedy {
+func (s Installation) fieldRemedy(object Object, d manifests.Difference, reapply Remedy) Remedy {
 	value, err := json.Marshal(d.Shipped)
 	switch {
-	case err != nil || len(value) > mostPatched || strings.Contains(string(value), "'") || object.Shipped.GetKind() == "Deployment":
+	case err != nil || len(value) > maxPatchedValue || strings.Contains(string(value), "'") || object.Shipped.GetKind() == "Deployment":
 		return reapply
 	case strings.HasPrefix(d.Path, "roleRef"): // no API server changes it
 		reapply.Commands = append([]string{object.kubectl("delete", "")}, reapply.Commands...)
 		return reapply
 	case d.Shipped == nil:
-		return advice("Remove it:", object.kubectl("patch", ` --type=json -p='[{"op":"remove","path":"%s"}]'`, d.Pointer))
+		return newRemedy("Remove it:", object.kubectl("patch", ` --type=json -p='[{"op":"remove","path":"%s"}]'`, d.Pointer))
 	}
 	operation := "replace"
 	if d.Found == nil {
 		operation = "add"
 	}
-	return advice("Set the shipped value:", object.kubectl("patch", ` --type=json -p='[{"op":"%s","path":"%s","value":%s}]'`, operation, d.Pointer, value))
+	return newRemedy("Set the shipped value:", object.kubectl("patch", ` --type=json -p='[{"op":"%s","path":"%s","value":%s}]'`, operation, d.Pointer, value))
 }
 
 // kubectl returns a command about the object.
 func (o Object) kubectl(verb, arguments string, args ...any) string {
-	in := ""
+	namespaceFlag := ""
 	if namespace := o.Shipped.GetNamespace(); namespace != "" {
-		in = " -n " + namespace
+		namespaceFlag = " -n " + namespace
 	}
-	return "kubectl" + in + " " + verb + " " + o.Name() + fmt.Sprintf(arguments, args...)
+	return "kubectl" + namespaceFlag + " " + verb + " " + o.Name() + fmt.Sprintf(arguments, args...)
 }

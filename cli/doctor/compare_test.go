@@ -19,27 +19,27 @@ import (
 const inline = policytest.Head + "  labels: {protected: inline}\n"
 
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
-	for file, change := range map[string]func(*Seen){
-		"nodekeep.yaml": func(*Seen) {},
-		"nodekeep-verify.yaml": func(s *Seen) {
-			s.Objects = inCluster(t, "crd.yaml", "nodekeep.yaml", "nodekeep-verify.yaml")
-			s.Objects = append(s.Objects, fromFiles(t, s.Lookups(), "nodekeep-verify.yaml")...)
+	for file, change := range map[string]func(*Installation){
+		"nodekeep.yaml": func(*Installation) {},
+		"nodekeep-verify.yaml": func(s *Installation) {
+			s.ComparedObjects = inCluster(t, "crd.yaml", "nodekeep.yaml", "nodekeep-verify.yaml")
+			s.ComparedObjects = append(s.ComparedObjects, fromFiles(t, s.Lookups(), "nodekeep-verify.yaml")...)
 		},
-		"nodekeep-cert-manager.yaml": func(s *Seen) {
+		"nodekeep-cert-manager.yaml": func(s *Installation) {
 			assert.Equal(t, "nodekeep-webhook-certificate", s.ServingSecret())
 		},
-		"complete.yaml": func(s *Seen) { s.setPolicy(inline) }, // it has no profile
+		"complete.yaml": func(s *Installation) { s.setPolicy(inline) }, // it has no profile
 	} {
 		t.Run(file, func(t *testing.T) {
 			seen := healthy(t)
-			seen.Objects = inCluster(t, "crd.yaml", file)
+			seen.ComparedObjects = inCluster(t, "crd.yaml", file)
 			change(&seen)
 			for _, check := range []string{checkRestore, checkDeletion, checkEndpoints, checkGate, checkGuards, checkPolicy, checkRights} {
 				var a answer
 				seen.compare(&a, check)
 				assert.Empty(t, a.findings, check)
 			}
-			if seen.verify().Found {
+			if seen.verifyDeployment().Found {
 				var a answer
 				seen.compare(&a, checkVerification)
 				assert.Empty(t, a.findings)
@@ -63,14 +63,14 @@ func TestEachObjectThatDoesNotExistIsFoundAndEachThatCouldNotBeReadIsUnknown(t *
 			finding := func(severity Severity, subject string) string {
 				return expected.check + ": " + string(severity) + ": " + expected.object + ": " + subject
 			}
-			for i := range seen.Objects {
-				if seen.Objects[i].Name() == expected.object {
-					seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "you may not", Remedy: Remedy{Text: "Ask."}})
+			for i := range seen.ComparedObjects {
+				if seen.ComparedObjects[i].Name() == expected.object {
+					seen.ComparedObjects[i].Live = NotKnown[*unstructured.Unstructured](Unknown{Reason: "you may not", Remedy: Remedy{Text: "Ask."}})
 				}
 			}
-			assert.Contains(t, found(t, seen), finding(Lacking, "you may not"))
+			assert.Contains(t, found(t, seen), finding(SeverityUnknown, "you may not"))
 			seen.remove(expected.object)
-			assert.Contains(t, found(t, seen), finding(expected.severity, object.location()+"it does not exist: "+expected.consequence))
+			assert.Contains(t, found(t, seen), finding(expected.severity, object.namespaceText()+"it does not exist: "+expected.consequence))
 		})
 	}
 }
@@ -98,8 +98,8 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		"has a condition of another name": {mutatingObject, `{"op":"replace","path":"/webhooks/0/matchConditions/0/name","value":"not-mine"}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "matchConditions[0].name is not-mine", true},
 		"policies fail closed":            {validatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "policy: warning: " + validatingObject + ": webhooks[policy.nodekeep.dev].failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no NodePolicy can be changed", true},
 		"policies are not checked":        {validatingObject, `{"op":"remove","path":"/webhooks/0"}`, "policy: warning: " + validatingObject + ": webhooks[policy.nodekeep.dev] is not set, and nodekeep ships {", false},
-		"fields of policies are another":  {definitionObject, `{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/type","value":"string"}`, "policy: warning: " + definitionObject + ": spec.versions[0].schema.openAPIV3Schema.properties.spec.type is string, and nodekeep ships object: the API server may", true},
-		"calls another namespace":         {validatingObject, `{"op":"replace","path":"/webhooks/1/clientConfig/service/namespace","value":"old"}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.service.namespace is old, and nodekeep ships nodekeep-system: " + unseen, true},
+		"fields of policies are another":  {crdObject, `{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/type","value":"string"}`, "policy: warning: " + crdObject + ": spec.versions[0].schema.openAPIV3Schema.properties.spec.type is string, and nodekeep ships object: the API server may", true},
+		"calls another namespace":         {validatingObject, `{"op":"replace","path":"/webhooks/1/clientConfig/service/namespace","value":"old"}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.service.namespace is old, and nodekeep ships nodekeep-system: " + deletionsUnobserved, true},
 		"calls another path of a URL":     {validatingObject, `{"op":"replace","path":"/webhooks/1/clientConfig","value":{"url":"https://nodekeep-webhook.nodekeep-system.svc/old"}}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.url is https://nodekeep-webhook.nodekeep-system.svc/old, and nodekeep ships https://nodekeep-webhook.nodekeep-system.svc/deletion: ", true},
 		"holds other webhooks":            {mutatingObject, `{"op":"replace","path":"/webhooks/0/name","value":"a.example.com"}`, "restore-webhook: error: " + mutatingObject + ": webhooks[restore.nodekeep.dev] is not set, and nodekeep ships {", false},
 		"gate fails closed":               {gatePolicyObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "gate-policy: error: " + gatePolicyObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
@@ -113,15 +113,15 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		"gate waits for a parameter":      {gatePolicyObject, `{"op":"add","path":"/spec/paramKind","value":{"apiVersion":"v1","kind":"ConfigMap"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.paramKind is {", true},
 		"gate's binding is for another":   {gateBindingObject, `{"op":"replace","path":"/spec/policyName","value":"other"}`, "gate-policy: error: " + gateBindingObject + ": spec.policyName is other, and nodekeep ships nodekeep-gate: the policy does nothing", true},
 		"gate's binding is for some":      {gateBindingObject, `{"op":"add","path":"/spec/matchResources","value":{}}`, "gate-policy: error: " + gateBindingObject + ": spec.matchResources is {}, and nodekeep does not set it: ", true},
-		"gate's right is another":         {"role/" + Gate, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + "role/" + Gate + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
-		"guard allows all":                {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + forgeable, true},
+		"gate's right is another":         {"role/" + GateObjectName, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + "role/" + GateObjectName + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
+		"guard allows all":                {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + annotationsForgeable, true},
 		"guard forgets the status":        {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["nodes"]}`, "guard-policies: warning: " + guard.GuardObject + ": " + rule + `resources is ["nodes"], and nodekeep ships ["nodes","nodes/status"]: `, true},
 		"guard fails closed":              {guard.GuardObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.GuardObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps kubelets from updating", true},
 		"guard only warns":                {guard.GuardBindingObject, `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`, "guard-policies: warning: " + guard.GuardBindingObject + `: spec.validationActions is ["Warn"], and nodekeep ships ["Deny"]: `, true},
 		"guard is for another version":    {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/matchPolicy","value":"Exact"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.matchConstraints.matchPolicy is Exact, and nodekeep does not set it: ", true},
 		"strip fails closed":              {guard.StripObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.StripObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
 		"strip has other mutations":       {guard.StripObject, `{"op":"remove","path":"/spec/mutations/0"}`, "guard-policies: warning: " + guard.StripObject + ": spec.mutations is ", false},
-		"Service of other pods":           {serviceObject, `{"op":"replace","path":"/spec/selector/app.kubernetes.io~1component","value":"other"}`, "webhook-endpoints: error: " + serviceObject + ": spec.selector.app.kubernetes.io/component is other, and nodekeep ships webhook: " + uncalled, true},
+		"Service of other pods":           {serviceObject, `{"op":"replace","path":"/spec/selector/app.kubernetes.io~1component","value":"other"}`, "webhook-endpoints: error: " + serviceObject + ": spec.selector.app.kubernetes.io/component is other, and nodekeep ships webhook: " + serviceDown, true},
 		"Service of another port":         {serviceObject, `{"op":"replace","path":"/spec/ports/0/targetPort","value":"metrics"}`, "webhook-endpoints: error: " + serviceObject + ": spec.ports[webhook].targetPort is metrics, and nodekeep ships webhook: ", true},
 		"a right is missing":              {"clusterrole/nodekeep-capture", `{"op":"replace","path":"/rules/1/verbs","value":["get","list"]}`, "account-rights: error: clusterrole/nodekeep-capture: it does not grant watch nodes, patch nodes: capture lacks rights: " + unrecorded, false},
 		"rights for some names":           {"role/nodekeep-capture", `{"op":"add","path":"/rules/1/resourceNames","value":["a"]}`, "account-rights: error: role/nodekeep-capture: it does not grant create leases.coordination.k8s.io in namespace nodekeep-system: ", false},
@@ -185,8 +185,8 @@ func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
 // A long value is shown from where it begins to differ.
 func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 	seen := healthy(t)
-	expression := text(mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0], "expression")
-	mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0]["expression"] = strings.Replace(expression, "400", "4000", 1)
+	expression := stringAt(mapsIn(seen.object(guard.GuardObject).Live.Value.Object, "spec", "matchConditions")[0], "expression")
+	mapsIn(seen.object(guard.GuardObject).Live.Value.Object, "spec", "matchConditions")[0]["expression"] = strings.Replace(expression, "400", "4000", 1)
 	all := found(t, seen)
 	require.Len(t, all, 1)
 	assert.Regexp(t, `spec\.matchConditions\[0\]\.expression is \.\.\..*<= 4000 &&.*\.\.\., and nodekeep ships \.\.\..*<= 400 &&`, all[0])
@@ -196,17 +196,17 @@ func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 	const key = "example.com/waits"
 	seen := healthy(t)
-	edit(&seen, gateKeyObject, func(c *corev1.ConfigMap) { c.Data[GateKey] = key })
-	seen.Unnamed.Value.Spec.Taints[0].Key = key
+	edit(&seen, gateKeyObject, func(c *corev1.ConfigMap) { c.Data[GateConfigMapKey] = key })
+	seen.UnnamedDryRun.Value.Spec.Taints[0].Key = key
 	all := found(t, seen)
 	want := ".spec.containers[capture].args[--gate-key] is --gate-key=nodekeep.dev/restoring, and nodekeep ships --gate-key=" + key + ": Nodes do not come out from behind the gate"
 	assert.Contains(t, all, "capture-deployment: error: "+captureObject+": spec.template"+want)
 
-	for i, object := range seen.Objects {
-		if object.Found.Found && object.Name() != gateKeyObject {
-			content, err := object.Found.Value.MarshalJSON()
+	for i, object := range seen.ComparedObjects {
+		if object.Live.Found && object.Name() != gateKeyObject {
+			content, err := object.Live.Value.MarshalJSON()
 			require.NoError(t, err)
-			require.NoError(t, seen.Objects[i].Found.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
+			require.NoError(t, seen.ComparedObjects[i].Live.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
 		}
 	}
 	all = found(t, seen)
@@ -214,52 +214,52 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 }
 
 func TestOptionsDecideWhatIsNeeded(t *testing.T) {
-	inlineWebhook := func(s *Seen, stamp string) {
+	inlineWebhook := func(s *Installation, stamp string) {
 		s.patch(t, mutatingObject, `[{"op":"copy","from":"/webhooks/0","path":"/webhooks/`+stamp+`"},{"op":"replace","path":"/webhooks/`+strings.Replace(stamp, "-", "1", 1)+`/name","value":"`+protectedHook+`"}]`)
 	}
 	const order = "restore-webhook: warning: " + mutatingObject + ": the policy says protected: inline, and there is no webhook restore-protected.nodekeep.dev before restore.nodekeep.dev: protected labels are deferred"
 	for name, c := range map[string]struct {
-		change func(*Seen)
+		change func(*Installation)
 		want   []string // the beginnings of findings
 		absent []string // what no finding contains
 	}{
-		"inline needs the second webhook and the right to impersonate": {func(s *Seen) { s.setPolicy(inline) }, []string{
+		"inline needs the second webhook and the right to impersonate": {func(s *Installation) { s.setPolicy(inline) }, []string{
 			order, "account-rights: error: clusterrole/nodekeep-webhook: it does not grant impersonate:arbitrary-node nodes.authentication.k8s.io/nodekeep-self-test, impersonate-on:arbitrary-node:create nodes: ",
 		}, nil},
-		"inline needs the second webhook first": {func(s *Seen) { s.setPolicy(inline); inlineWebhook(s, "-") }, []string{order}, nil},
-		"the second webhook is called again": {func(s *Seen) { s.setPolicy(inline); inlineWebhook(s, "0") }, []string{
+		"inline needs the second webhook first": {func(s *Installation) { s.setPolicy(inline); inlineWebhook(s, "-") }, []string{order}, nil},
+		"the second webhook is called again": {func(s *Installation) { s.setPolicy(inline); inlineWebhook(s, "0") }, []string{
 			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].clientConfig.service.path is /restore, and nodekeep ships /restore-protected: ",
 			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].reinvocationPolicy is Never, and nodekeep ships IfNeeded: ",
 		}, []string{order}},
-		"rules about devices need the right to read ResourceSlices": {func(s *Seen) {
+		"rules about devices need the right to read ResourceSlices": {func(s *Installation) {
 			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: "true"}}]}`))
 		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get resourceslices.resource.k8s.io, list resourceslices.resource.k8s.io, watch resourceslices.resource.k8s.io: "}, nil},
-		"rules about features need the right to read NodeFeatures": {func(s *Seen) {
+		"rules about features need the right to read NodeFeatures": {func(s *Installation) {
 			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "true"}}]}`))
 		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get nodefeatures.nfd.k8s-sigs.io, list nodefeatures.nfd.k8s-sigs.io, watch nodefeatures.nfd.k8s-sigs.io: "}, nil},
-		"declared features need no right": {func(s *Seen) {
+		"declared features need no right": {func(s *Installation) {
 			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: resize, when: {features: {PodResize: "*"}}, set: {resize: "true"}}]}`))
 		}, nil, []string{"account-rights"}},
-		"metrics of a ServiceAccount need the binding": {func(s *Seen) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
-		"another certificate needs no right to Secrets": {func(s *Seen) {
+		"metrics of a ServiceAccount need the binding": {func(s *Installation) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
+		"another certificate needs no right to Secrets": {func(s *Installation) {
 			byFiles(s)
 			s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
 			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/2"}]`)
 		}, nil, []string{"account-rights"}},
-		"its own certificate does": {func(s *Seen) { s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`) }, []string{
+		"its own certificate does": {func(s *Installation) { s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`) }, []string{
 			"account-rights: error: role/nodekeep-webhook: it does not grant get secrets/nodekeep-webhook-tls in namespace nodekeep-system, update secrets/nodekeep-webhook-tls in namespace nodekeep-system: ",
 		}, nil},
-		"without the record of deletions the webhook writes nothing": {func(s *Seen) {
+		"without the record of deletions the webhook writes nothing": {func(s *Installation) {
 			s.patch(t, validatingObject, `[{"op":"remove","path":"/webhooks/1"}]`)
 			s.patch(t, "role/nodekeep-webhook", `[{"op":"replace","path":"/rules/0/verbs","value":["get","list","watch"]}]`)
 			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
-		}, []string{"deletion-webhook: warning: " + validatingObject + ": it has no webhook deletion.nodekeep.dev: " + unseen}, []string{"account-rights"}},
-		"an API server without MutatingAdmissionPolicies": {func(s *Seen) {
-			s.GateServed.Value = false
-			s.remove(gatePolicyObject, gateBindingObject, "role/"+Gate, "rolebinding/"+Gate, guard.StripObject, guard.StripBindingObject)
+		}, []string{"deletion-webhook: warning: " + validatingObject + ": it has no webhook deletion.nodekeep.dev: " + deletionsUnobserved}, []string{"account-rights"}},
+		"an API server without MutatingAdmissionPolicies": {func(s *Installation) {
+			s.MutatingPoliciesServed.Value = false
+			s.remove(gatePolicyObject, gateBindingObject, "role/"+GateObjectName, "rolebinding/"+GateObjectName, guard.StripObject, guard.StripBindingObject)
 		}, []string{
 			"gate-policy: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + ungated,
-			"guard-policies: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + forgeable,
+			"guard-policies: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + annotationsForgeable,
 		}, []string{"does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {

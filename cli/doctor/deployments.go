@@ -12,9 +12,9 @@ import (
 )
 
 // judgeDeployment judges whether a process runs in as many replicas as it should, and can on new Nodes.
-func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], component, rest string) answer {
+func judgeDeployment(seen Installation, check string, read Reading[*appsv1.Deployment], component, consequence string) answer {
 	var a answer
-	if read.Absent && !seen.byService() {
+	if read.Absent && !seen.calledByService() {
 		return answer{ok: "none: it runs outside the cluster; the API server calls the webhook by a URL"}
 	}
 	if seen.compare(&a, check); !read.Found {
@@ -23,26 +23,26 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 	object, deployment := "deployment/nodekeep-"+component, read.Value
 	wanted, available := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.AvailableReplicas
 	a.ok = fmt.Sprintf("%d of %d replicas %s available", available, wanted, verb(int(available)))
-	see := advice("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
+	podsRemedy := newRemedy("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
 	switch {
 	case wanted == 0:
-		a.find(Error, object, seen.scaleUp(component, object), "it is scaled to nothing: %s", rest)
+		a.add(Error, object, seen.scaleUp(component, object), "it is scaled to nothing: %s", consequence)
 	case available == 0:
-		a.find(Error, object, see, "none of %d replicas is available%s: %s", wanted, trouble(seen, component), rest)
+		a.add(Error, object, podsRemedy, "none of %d replicas is available%s: %s", wanted, podProblem(seen, component), consequence)
 	case available < wanted:
-		a.find(Warning, object, see, "%d of %d replicas %s available%s", available, wanted, verb(int(available)), trouble(seen, component))
+		a.add(Warning, object, podsRemedy, "%d of %d replicas %s available%s", available, wanted, verb(int(available)), podProblem(seen, component))
 	case deployment.Status.ObservedGeneration < deployment.Generation:
-		a.find(Warning, object, advice("Wait for it:", seen.kubectl("rollout status %s --timeout=2m", object)), "its last change is not rolled out")
+		a.add(Warning, object, newRemedy("Wait for it:", seen.kubectl("rollout status %s --timeout=2m", object)), "its last change is not rolled out")
 	}
 	if refused := intolerant(seen, deployment.Spec.Template.Spec.Tolerations); len(refused) > 0 {
-		a.find(Error, object, advice("Add it to the tolerations of its pods, in what nodekeep was installed from."),
+		a.add(Error, object, newRemedy("Add it to the tolerations of its pods, in what nodekeep was installed from."),
 			"its pods do not tolerate %s: a cluster whose Nodes are all new does not recover by itself", strings.Join(refused, ", "))
 	}
 	return a
 }
 
 // intolerant returns the taints that new Nodes carry and the pods do not tolerate.
-func intolerant(seen Seen, tolerations []corev1.Toleration) (refused []string) {
+func intolerant(seen Installation, tolerations []corev1.Toleration) (refused []string) {
 	taints := []corev1.Taint{seen.Gate().Taint()}
 	if inForce, err := seen.InForce(); err == nil {
 		taints = append(taints, inForce.AllRegistrationTaints()...)

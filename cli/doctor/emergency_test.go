@@ -17,7 +17,7 @@ import (
 )
 
 // declares has an emergency be declared, two hours ago.
-func declares(t *testing.T, seen *Seen) {
+func declares(t *testing.T, seen *Installation) {
 	t.Helper()
 	documents := strings.Split(manifests.Emergency, "\n---\n")
 	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
@@ -38,7 +38,7 @@ func TestAnEmergencyIsAFindingUntilItIsEnded(t *testing.T) {
 	assert.Contains(t, found[0].Commands, "nodekeep emergency --end")
 
 	// What it switches off is no error of its own.
-	seen.Unnamed, seen.Named = Found(&corev1.Node{}), Found([]corev1.Node{{}})
+	seen.UnnamedDryRun, seen.NamedDryRuns = Found(&corev1.Node{}), Found([]corev1.Node{{}})
 	assert.Empty(t, judgeGateInForce(seen).findings)
 	assert.Empty(t, judgeAnswers(seen).findings)
 	seen.EmergencyRole = Absent[*rbacv1.Role]()
@@ -49,15 +49,15 @@ func TestAnEmergencyIsAFindingUntilItIsEnded(t *testing.T) {
 func TestAnEmergencyThatTheAPIServerDoesNotSeeIsAnError(t *testing.T) {
 	stamped := corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.StampAnnotation: "{}"}}}
 	for name, test := range map[string]struct {
-		judge  func(Seen) answer
-		change func(*Seen)
+		judge  func(Installation) answer
+		change func(*Installation)
 		want   string
 	}{
-		"the gate is added":             {judgeGateInForce, func(*Seen) {}, "a dry-run creation of a Node returns behind the gate, nodekeep.dev/restoring"},
-		"the webhook is called":         {judgeAnswers, func(*Seen) {}, "3 of 3 dry-run creations of a Node return with the webhook's stamp"},
-		"some API servers call it":      {judgeAnswers, func(s *Seen) { s.Named = Found([]corev1.Node{{}, stamped}) }, "1 of 2 dry-run creations of a Node return with the webhook's stamp"},
-		"what was asked is not known":   {judgeAnswers, func(s *Seen) { s.Named = NotKnown[[]corev1.Node](Unknown{Reason: "you may not"}) }, ""},
-		"whether it gates is not known": {judgeGateInForce, func(s *Seen) { s.Unnamed = NotKnown[*corev1.Node](Unknown{Reason: "you may not"}) }, ""},
+		"the gate is added":             {judgeGateInForce, func(*Installation) {}, "a dry-run creation of a Node returns behind the gate, nodekeep.dev/restoring"},
+		"the webhook is called":         {judgeAnswers, func(*Installation) {}, "3 of 3 dry-run creations of a Node return with the webhook's stamp"},
+		"some API servers call it":      {judgeAnswers, func(s *Installation) { s.NamedDryRuns = Found([]corev1.Node{{}, stamped}) }, "1 of 2 dry-run creations of a Node return with the webhook's stamp"},
+		"what was asked is not known":   {judgeAnswers, func(s *Installation) { s.NamedDryRuns = NotKnown[[]corev1.Node](Unknown{Reason: "you may not"}) }, ""},
+		"whether it gates is not known": {judgeGateInForce, func(s *Installation) { s.UnnamedDryRun = NotKnown[*corev1.Node](Unknown{Reason: "you may not"}) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -66,7 +66,7 @@ func TestAnEmergencyThatTheAPIServerDoesNotSeeIsAnError(t *testing.T) {
 			found := test.judge(seen).findings
 			require.Len(t, found, 1)
 			if test.want == "" {
-				assert.Equal(t, Lacking, found[0].Severity)
+				assert.Equal(t, SeverityUnknown, found[0].Severity)
 				return
 			}
 			assert.Equal(t, Error, found[0].Severity)
@@ -80,16 +80,16 @@ func TestCommandsOfAnEmergencyNameTheNamespaceOnce(t *testing.T) {
 	seen := healthy(t)
 	declares(t, &seen)
 	seen.Namespace = "elsewhere"
-	commandsOf := func() []string { return resultOf(t, Judge(seen, nil), checkEmergency).Findings[0].Commands }
+	commandsOf := func() []string { return resultOf(t, RunChecks(seen, nil), checkEmergency).Findings[0].Commands }
 	assert.Equal(t, []string{"nodekeep emergency --end --dry-run -n elsewhere", "nodekeep emergency --end -n elsewhere"}, commandsOf())
 	seen.EmergencyRole = Absent[*rbacv1.Role]()
 	assert.Equal(t, []string{"nodekeep emergency --end -n elsewhere", "nodekeep emergency -n elsewhere"}, commandsOf())
 }
 
 func TestHalfOfAnEmergencyIsNone(t *testing.T) {
-	for name, remove := range map[string]func(*Seen){
-		"role/nodekeep-emergency":        func(s *Seen) { s.EmergencyBinding = Absent[*rbacv1.RoleBinding]() },
-		"rolebinding/nodekeep-emergency": func(s *Seen) { s.EmergencyRole = Absent[*rbacv1.Role]() },
+	for name, remove := range map[string]func(*Installation){
+		"role/nodekeep-emergency":        func(s *Installation) { s.EmergencyBinding = Absent[*rbacv1.RoleBinding]() },
+		"rolebinding/nodekeep-emergency": func(s *Installation) { s.EmergencyRole = Absent[*rbacv1.Role]() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -108,5 +108,5 @@ func TestAnEmergencyThatMayNotBeReadIsUnknown(t *testing.T) {
 	seen.EmergencyBinding = NotKnown[*rbacv1.RoleBinding](Unknown{Reason: "you may not get rolebindings"})
 	found := judgeEmergency(seen).findings
 	require.Len(t, found, 1)
-	assert.Equal(t, Lacking, found[0].Severity)
+	assert.Equal(t, SeverityUnknown, found[0].Severity)
 }

@@ -10,21 +10,21 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// byService reports whether the API server calls the webhook by its Service, as far as is known.
-func (s Seen) byService() bool {
+// calledByService reports whether the API server calls the webhook by its Service, as far as is known.
+func (s Installation) calledByService() bool {
 	hooks := s.hooks()
 	return len(hooks) == 0 || slices.ContainsFunc(hooks, func(h hook) bool { return h.client.Service != nil })
 }
 
 // judgeEndpoints judges whether there is anybody behind the Service.
-func judgeEndpoints(seen Seen) answer {
-	if !seen.byService() {
+func judgeEndpoints(seen Installation) answer {
+	if !seen.calledByService() {
 		return answer{ok: "the API server calls a URL, no Service"}
 	}
 	var a answer
 	seen.compare(&a, checkEndpoints)
-	lacks(&a, serviceObject, seen.Endpoints)
-	if !seen.Endpoints.Found || seen.object(serviceObject).Found.Absent {
+	addUnknown(&a, serviceObject, seen.Endpoints)
+	if !seen.Endpoints.Found || seen.object(serviceObject).Live.Absent {
 		return a
 	}
 	ready, all := 0, 0
@@ -36,27 +36,27 @@ func judgeEndpoints(seen Seen) answer {
 		}
 	}
 	a.ok = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, verb(ready))
-	see := advice("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, Service), seen.pods("webhook"))
+	see := newRemedy("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, WebhookServiceName), seen.pods("webhook"))
 	switch {
 	case all == 0:
-		a.find(Error, serviceObject, see, "no Pod is behind it: %s", uncalled)
+		a.add(Error, serviceObject, see, "no Pod is behind it: %s", serviceDown)
 	case ready == 0:
-		a.find(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, uncalled)
+		a.add(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, serviceDown)
 	case ready < all:
-		a.find(Warning, serviceObject, see, "%d of %d endpoints %s ready", ready, all, verb(ready))
+		a.add(Warning, serviceObject, see, "%d of %d endpoints %s ready", ready, all, verb(ready))
 	}
 	return a
 }
 
 // judgeAnswers judges whether the whole way from the API server to the webhook and back works. If it does, a dry-run creation returns with the
 // webhook's stamp.
-func judgeAnswers(seen Seen) answer {
+func judgeAnswers(seen Installation) answer {
 	var a answer
-	if lacks(&a, "", seen.Named); !seen.Named.Found {
+	if addUnknown(&a, "", seen.NamedDryRuns); !seen.NamedDryRuns.Found {
 		return a
 	}
 	stamped, gated := 0, 0
-	for _, node := range seen.Named.Value {
+	for _, node := range seen.NamedDryRuns.Value {
 		if _, ok := node.Annotations[policy.StampAnnotation]; ok {
 			stamped++
 			if seen.Gate().Present(node.Spec.Taints) {
@@ -64,11 +64,11 @@ func judgeAnswers(seen Seen) answer {
 			}
 		}
 	}
-	all := len(seen.Named.Value)
+	all := len(seen.NamedDryRuns.Value)
 	if seen.emergency() {
 		a.ok = "the API server does not call it in an emergency; see " + checkEmergency
 		if stamped > 0 {
-			a.unseenEmergency("", fmt.Sprintf("%d of %d dry-run creations of a Node return with the webhook's stamp", stamped, all))
+			a.addUnseenEmergency("", fmt.Sprintf("%d of %d dry-run creations of a Node return with the webhook's stamp", stamped, all))
 		}
 		return a
 	}
@@ -76,40 +76,40 @@ func judgeAnswers(seen Seen) answer {
 	log := seen.logs(WebhookDeployment)
 	switch {
 	case stamped == 0:
-		a.find(Error, "", advice("What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", log),
+		a.add(Error, "", newRemedy("What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", log),
 			"a dry-run creation of a Node returns without the webhook's stamp: the API server does not call it, or the call fails. "+
 				"Nodes wait behind the gate until capture has completed them")
 	case stamped < all:
-		a.find(Error, "", advice("See which one is not well:", seen.pods("webhook")),
+		a.add(Error, "", newRemedy("See which one is not well:", seen.pods("webhook")),
 			"only %d of %d dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail", stamped, all)
 	case gated > 0:
-		a.find(Warning, "", advice("Its log says since when:", log),
+		a.add(Warning, "", newRemedy("Its log says since when:", log),
 			"the webhook leaves the gate on a Node that lacks nothing (%d of %d): it does not receive the records, or has another --gate-key", gated, all)
 	}
 	return a
 }
 
 // judgeGateInForce judges whether Nodes are put behind the gate: a dry-run creation that the webhook lets pass carries it.
-func judgeGateInForce(seen Seen) answer {
+func judgeGateInForce(seen Installation) answer {
 	var a answer
 	if seen.lacksMutatingPolicies() {
 		return answer{ok: "this API server has no such policies; see gate-policy"}
 	}
-	if lacks(&a, "", seen.Unnamed); !seen.Unnamed.Found {
+	if addUnknown(&a, "", seen.UnnamedDryRun); !seen.UnnamedDryRun.Found {
 		return a
 	}
-	gated := seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints)
+	gated := seen.Gate().Holds(seen.UnnamedDryRun.Value.Spec.Taints)
 	if seen.emergency() {
 		a.ok = "a dry-run creation of a Node returns without the gate; see " + checkEmergency
 		if gated {
-			a.unseenEmergency(gatePolicyObject, "a dry-run creation of a Node returns behind the gate, "+string(seen.Gate()))
+			a.addUnseenEmergency(gatePolicyObject, "a dry-run creation of a Node returns behind the gate, "+string(seen.Gate()))
 		}
 		return a
 	}
 	a.ok = "a dry-run creation of a Node returns behind the gate"
 	if !gated {
-		a.find(Error, gatePolicyObject,
-			advice("What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:",
+		a.add(Error, gatePolicyObject,
+			newRemedy("What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:",
 				"kubectl get "+gatePolicyObject+" -o yaml"),
 			"a dry-run creation of a Node returns without the gate, %s: %s", seen.Gate(), ungated)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // flagOf returns the value of a flag that a Deployment gives its process. The last one counts, and a flag without a value is "true".
-func flagOf(deployment Read[*appsv1.Deployment], name string) (value string, given bool) {
+func flagOf(deployment Reading[*appsv1.Deployment], name string) (value string, given bool) {
 	if !deployment.Found {
 		return "", false
 	}
@@ -28,16 +28,16 @@ func flagOf(deployment Read[*appsv1.Deployment], name string) (value string, giv
 	return value, given
 }
 
-// set reports whether a Deployment gives its process a flag that is on or off.
-func set(deployment Read[*appsv1.Deployment], name string) bool {
+// flagIsOn reports whether a Deployment gives its process a flag that is on or off.
+func flagIsOn(deployment Reading[*appsv1.Deployment], name string) bool {
 	value, given := flagOf(deployment, name)
 	return given && value != "false"
 }
 
 // ServingSecret returns the name of the Secret with the certificate that the webhook serves. It is the webhook's own Secret, or the one mounted as its
 // directory of certificates.
-func (s Seen) ServingSecret() string {
-	deployment := s.webhook()
+func (s Installation) ServingSecret() string {
+	deployment := s.webhookDeployment()
 	directory, given := flagOf(deployment, "cert-dir")
 	if !given {
 		return selfSignedSecret

@@ -1,12 +1,12 @@
 package doctor
 
 // judgeGatePolicy judges whether the API server is configured to put new Nodes behind the gate.
-func judgeGatePolicy(seen Seen) answer {
+func judgeGatePolicy(seen Installation) answer {
 	a := answer{ok: "configured as shipped; the gate is the taint " + string(seen.Gate())}
-	lacks(&a, "", seen.GateServed)
+	addUnknown(&a, "", seen.MutatingPoliciesServed)
 	if seen.lacksMutatingPolicies() {
-		a.find(Warning, "",
-			advice("Start kubelets with --register-with-taints="+seen.Gate().Taint().Key+":NoSchedule. "+
+		a.add(Warning, "",
+			newRemedy("Start kubelets with --register-with-taints="+seen.Gate().Taint().Key+":NoSchedule. "+
 				"This check cannot see whether they are; then --skip gate-policy."),
 			"this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, "+ungated)
 		return a
@@ -16,9 +16,9 @@ func judgeGatePolicy(seen Seen) answer {
 }
 
 // judgeGovernance compares the admission policies of governance with the shipped ones. Without that section, the policy gives them nothing to do.
-func judgeGovernance(seen Seen) answer {
+func judgeGovernance(seen Installation) answer {
 	a := answer{ok: "the policy has none"}
-	if inForce, ok := seen.judgedBy(&a, policyObject); ok && !inForce.Governance().Empty() {
+	if inForce, ok := seen.requirePolicy(&a, policyObject); ok && !inForce.Governance().Empty() {
 		a.ok = "the API server goes by the section governance of the policy"
 	}
 	seen.compare(&a, checkGovernance)
@@ -26,12 +26,12 @@ func judgeGovernance(seen Seen) answer {
 }
 
 // judgeGuardPolicies judges whether the API server keeps kubelets from nodekeep's annotations.
-func judgeGuardPolicies(seen Seen) answer {
+func judgeGuardPolicies(seen Installation) answer {
 	a := answer{ok: "kubelets cannot write nodekeep's annotations"}
-	lacks(&a, "", seen.GateServed)
+	addUnknown(&a, "", seen.MutatingPoliciesServed)
 	if seen.lacksMutatingPolicies() {
-		a.find(Warning, "", advice("Upgrade to Kubernetes 1.36. Until then: --skip guard-policies."),
-			"this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: "+forgeable)
+		a.add(Warning, "", newRemedy("Upgrade to Kubernetes 1.36. Until then: --skip guard-policies."),
+			"this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: "+annotationsForgeable)
 	}
 	seen.compare(&a, checkGuards)
 	return a

@@ -13,7 +13,7 @@ import (
 
 func TestAPolicyWithoutGovernanceIsNamed(t *testing.T) {
 	seen := healthy(t)
-	says := func() string { return resultOf(t, Judge(seen, nil), checkGovernance).Title }
+	says := func() string { return resultOf(t, RunChecks(seen, nil), checkGovernance).Title }
 	assert.Equal(t, "the policy has none", says())
 	seen.setPolicy(policytest.Head + "  governance: {keys: [{key: tier, values: [gold], mode: warn}]}\n")
 	assert.Equal(t, "the API server goes by the section governance of the policy", says())
@@ -26,14 +26,14 @@ func TestFindingsOfTheAdmissionPoliciesOfGovernance(t *testing.T) {
 	const binding = "validatingadmissionpolicybinding/" + governance.DenyPolicy
 	requireFindings(t, map[string]breakage{
 		"they are missing": {
-			func(s *Seen) { s.remove(object, binding) },
+			func(s *Installation) { s.remove(object, binding) },
 			[]string{
 				"governance: warning: " + object + ": it does not exist: " + ungoverned,
 				"governance: warning: " + binding + ": it does not exist: " + ungoverned,
 			},
 		},
 		"a binding only warns": {
-			func(s *Seen) {
+			func(s *Installation) {
 				edit(s, binding, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 					b.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Warn"}
 				})
@@ -41,7 +41,7 @@ func TestFindingsOfTheAdmissionPoliciesOfGovernance(t *testing.T) {
 			[]string{"governance: warning: " + binding + ": spec.validationActions ..."},
 		},
 		"an expression was changed": {
-			func(s *Seen) {
+			func(s *Installation) {
 				edit(s, object, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { p.Spec.Validations[0].Expression = "true" })
 			},
 			[]string{"governance: warning: " + object + ": spec.validations[0].expression ..."},

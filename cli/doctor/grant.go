@@ -15,40 +15,40 @@ import (
 // The ClusterRoles for users. Each has two variants that are bound in a namespace: -namespaced in the namespaces of nodekeep, and -events in the namespace
 // of Events about Nodes.
 const (
-	viewerRole     = "nodekeep-viewer"
-	operatorRole   = "nodekeep-operator"
-	namespacedTwin = "-namespaced"
-	eventsTwin     = "-events"
+	viewerRole       = "nodekeep-viewer"
+	operatorRole     = "nodekeep-operator"
+	namespacedSuffix = "-namespaced"
+	eventsSuffix     = "-events"
 )
 
-// mostGranted is how many rights outside the shipped roles are granted one by one. More are an administrator's.
-const mostGranted = 3
+// maxGrantedSingly is how many rights outside the shipped roles are granted one by one. More are an administrator's.
+const maxGrantedSingly = 3
 
 // GrantTo returns how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
-func GrantTo(user, release string, missing ...Right) Remedy {
+func GrantTo(user, namespace string, missing ...Right) Remedy {
 	var bindings, single []string
-	omitted, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(release), operatorRole) })
+	omitted, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(namespace), operatorRole) })
 	for _, a := range missing {
-		role := a.role(release)
+		role := a.role(namespace)
 		if role == "" {
 			omitted++
-			single = append(single, a.grant(user)...)
+			single = append(single, a.grantCommands(user)...)
 			continue
 		}
 		if operator {
 			role = strings.Replace(role, viewerRole, operatorRole, 1)
 		}
-		kind, in := "clusterrolebinding", ""
-		base, twin := twinOf(role)
+		kind, namespaceFlag := "clusterrolebinding", ""
+		base, twin := splitSuffix(role)
 		if twin {
-			kind, in = "rolebinding", " -n "+a.Namespace
+			kind, namespaceFlag = "rolebinding", " -n "+a.Namespace
 		}
-		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(base, user), role, quoted(user), in)
+		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(base, user), role, quoted(user), namespaceFlag)
 		if !slices.Contains(bindings, binding) {
 			bindings = append(bindings, binding)
 		}
 	}
-	if omitted > mostGranted {
+	if omitted > maxGrantedSingly {
 		return Remedy{Text: "This takes more than the ClusterRole " + operatorRole + ": it is for an administrator of the cluster."}
 	}
 	return Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}
@@ -56,26 +56,26 @@ func GrantTo(user, release string, missing ...Right) Remedy {
 
 // role returns the shipped ClusterRole for users that has the right, the one that grants least; empty where none has it, or where it would grant too much.
 // Its twin for the namespace of the right, if there is one, comes first, since it is bound in that namespace alone.
-func (r Right) role(release string) string {
+func (r Right) role(namespace string) string {
 	twin := ""
 	switch r.Namespace {
-	case release, verify.Namespace:
-		twin = namespacedTwin
+	case namespace, verify.Namespace:
+		twin = namespacedSuffix
 	case EventsNamespace:
-		twin = eventsTwin
+		twin = eventsSuffix
 	}
 	for _, name := range slices.Compact([]string{viewerRole + twin, viewerRole, operatorRole + twin, operatorRole}) {
 		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
-		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), r) }) {
+		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return allows(rulesOf(&role), r) }) {
 			return name
 		}
 	}
 	return ""
 }
 
-// twinOf returns the role without the end that shows for which namespaces it is, and whether it has one.
-func twinOf(role string) (base string, twin bool) {
-	for _, end := range []string{namespacedTwin, eventsTwin} {
+// splitSuffix returns the role without the end that shows for which namespaces it is, and whether it has one.
+func splitSuffix(role string) (base string, twin bool) {
+	for _, end := range []string{namespacedSuffix, eventsSuffix} {
 		if base, twin = strings.CutSuffix(role, end); twin {
 			return base, true
 		}
@@ -83,19 +83,19 @@ func twinOf(role string) (base string, twin bool) {
 	return role, false
 }
 
-// grant returns the commands that give this right alone to a user.
-func (r Right) grant(user string) []string {
-	kind, in, target := "clusterrole", "", ""
+// grantCommands returns the commands that give this right alone to a user.
+func (r Right) grantCommands(user string) []string {
+	kind, namespaceFlag, target := "clusterrole", "", ""
 	if r.Namespace != "" {
-		kind, in = "role", " -n "+r.Namespace
+		kind, namespaceFlag = "role", " -n "+r.Namespace
 	}
 	if r.Name != "" {
 		target = " --resource-name=" + r.Name
 	}
 	name := fmt.Sprintf("nodekeep-%s-%s", r.Verb, r.Resource)
 	return []string{
-		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, r.Verb, r.fullResource(), target, in),
-		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, nameFor(name, user), kind, name, quoted(user), in),
+		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, r.Verb, r.fullResource(), target, namespaceFlag),
+		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, nameFor(name, user), kind, name, quoted(user), namespaceFlag),
 	}
 }
 

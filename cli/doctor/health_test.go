@@ -13,7 +13,7 @@ import (
 )
 
 func TestAnInstallationOfTheManifestsIsHealthy(t *testing.T) {
-	report := Judge(healthy(t), nil)
+	report := RunChecks(healthy(t), nil)
 	for _, result := range report.Checks {
 		assert.Equal(t, StatusOK, result.Status, "%s: %s", result.Check, result.Title)
 		assert.NotEmpty(t, result.Title, result.Check)
@@ -23,34 +23,34 @@ func TestAnInstallationOfTheManifestsIsHealthy(t *testing.T) {
 }
 
 func TestWhatWasNotReadIsNotKnownAndNeverRight(t *testing.T) {
-	report := Judge(Seen{Namespace: namespace, Now: now}, nil)
+	report := RunChecks(Installation{Namespace: namespace, Now: now}, nil)
 	assert.False(t, report.Healthy)
 	assert.Zero(t, report.Findings)
 	for _, result := range report.Checks {
-		assert.Equal(t, Status(Lacking), result.Status, "%s: %s", result.Check, result.Title)
+		assert.Equal(t, Status(SeverityUnknown), result.Status, "%s: %s", result.Check, result.Title)
 	}
 }
 
 func TestChecksCanBeLeftOut(t *testing.T) {
-	report := Judge(Seen{}, Names()[1:])
+	report := RunChecks(Installation{}, Names()[1:])
 	assert.Len(t, report.Checks, 1)
 	assert.Equal(t, Names()[0], report.Checks[0].Check)
 }
 
 func TestAnUnknownSaysWhyAndHowToGetToKnow(t *testing.T) {
 	seen := healthy(t)
-	seen.Leader = NotKnown[Leadership](Unknown{Reason: "you may not get leases", Remedy: Remedy{Text: "An administrator can grant it:", Commands: []string{"kubectl create role"}}})
-	report := Judge(seen, nil)
+	seen.CaptureLease = NotKnown[Leadership](Unknown{Reason: "you may not get leases", Remedy: Remedy{Text: "An administrator can grant it:", Commands: []string{"kubectl create role"}}})
+	report := RunChecks(seen, nil)
 	assert.Equal(t, 2, report.Unknown, "the clock's and the leader's")
 	result := resultOf(t, report, "leader")
 	assert.Equal(t, Result{Check: "leader", Status: "unknown", Title: "you may not get leases", Findings: []Finding{{
-		Severity: Lacking, Object: "lease/nodekeep-capture", Message: "you may not get leases", Remedy: seen.Leader.Unknown.Remedy,
+		Severity: SeverityUnknown, Object: "lease/nodekeep-capture", Message: "you may not get leases", Remedy: seen.CaptureLease.Unknown.Remedy,
 	}}}, result)
 }
 
 func TestTheWorstFindingIsWhatACheckComesTo(t *testing.T) {
 	var a answer
-	a.findings = []Finding{{Severity: Lacking, Message: "c"}, {Severity: Warning, Message: "b"}, {Severity: Error, Message: "a"}, {Severity: Error, Message: "z"}}
+	a.findings = []Finding{{Severity: SeverityUnknown, Message: "c"}, {Severity: Warning, Message: "b"}, {Severity: Error, Message: "a"}, {Severity: Error, Message: "z"}}
 	result := a.result("x")
 	assert.Equal(t, Status(Error), result.Status)
 	assert.Equal(t, "a", result.Title)
@@ -67,22 +67,22 @@ func TestFewNameTheFirstAndCountAll(t *testing.T) {
 		sample.Add(i)
 	}
 	assert.Equal(t, 25, sample.All)
-	assert.Len(t, sample.First, mostNamed)
+	assert.Len(t, sample.First, maxNamed)
 	var a answer
-	findMore(&a, Error, sample, "things", "see")
+	addRest(&a, Error, sample, "things", "see")
 	assert.Equal(t, "15 more things", a.findings[0].Message)
 }
 
 // breakage is an installation in which one thing is not right.
 type breakage struct {
-	set  func(*Seen)
+	set  func(*Installation)
 	want []string // "check: severity: object: what", of all findings there are; what may be cut off by "..."
 }
 
 // found returns the findings of all checks, each as "check: severity: object: what". Each has a remedy.
-func found(t *testing.T, seen Seen) (all []string) {
+func found(t *testing.T, seen Installation) (all []string) {
 	t.Helper()
-	for _, result := range Judge(seen, nil).Checks {
+	for _, result := range RunChecks(seen, nil).Checks {
 		for _, finding := range result.Findings {
 			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.Message)
 			assert.NotEmpty(t, finding.Text, "%s has no remedy", finding.Message)
@@ -119,9 +119,9 @@ func resultOf(t *testing.T, report Report, check string) Result {
 }
 
 // notes returns those of a healthy installation.
-func notes(t *testing.T, seen Seen) (all []string) {
+func notes(t *testing.T, seen Installation) (all []string) {
 	t.Helper()
-	report := Judge(seen, nil)
+	report := RunChecks(seen, nil)
 	assert.True(t, report.Healthy)
 	assert.Zero(t, report.Findings)
 	for _, note := range report.Distinct() {
@@ -131,7 +131,7 @@ func notes(t *testing.T, seen Seen) (all []string) {
 }
 
 func TestEachThingThatWasNotReadIsNotKnownByAtLeastOneCheckAndWrongByNone(t *testing.T) {
-	fields := reflect.TypeFor[Seen]()
+	fields := reflect.TypeFor[Installation]()
 	for i := range fields.NumField() {
 		if fields.Field(i).Type.Kind() != reflect.Struct || fields.Field(i).Name == "Now" {
 			continue
@@ -141,19 +141,19 @@ func TestEachThingThatWasNotReadIsNotKnownByAtLeastOneCheckAndWrongByNone(t *tes
 			removing(t, verify.RemovalKinds()...)(&seen)
 		}
 		reflect.ValueOf(&seen).Elem().Field(i).SetZero()
-		report := Judge(seen, nil)
+		report := RunChecks(seen, nil)
 		assert.NotZero(t, report.Unknown, fields.Field(i).Name)
 		assert.Zero(t, report.Findings, "%s: %+v", fields.Field(i).Name, report)
 
 		if absent := reflect.ValueOf(&seen).Elem().Field(i).FieldByName("Absent"); assert.True(t, absent.IsValid(), fields.Field(i).Name) {
 			absent.SetBool(true)
-			assert.NotPanics(t, func() { Judge(seen, nil) }, fields.Field(i).Name)
+			assert.NotPanics(t, func() { RunChecks(seen, nil) }, fields.Field(i).Name)
 		}
 	}
 }
 
 func TestAFindingThatSeveralChecksShareIsShownOnceTheWorstFirst(t *testing.T) {
-	denied := Finding{Severity: Lacking, Object: "secret/a", Message: "you may not get secrets"}
+	denied := Finding{Severity: SeverityUnknown, Object: "secret/a", Message: "you may not get secrets"}
 	rest := denied
 	rest.Object = "secret/b"
 	broken := Finding{Severity: Error, Object: "node/a", Message: "broken"}
@@ -170,5 +170,5 @@ func TestAFindingThatSeveralChecksShareIsShownOnceTheWorstFirst(t *testing.T) {
 
 func TestASummaryCountsFindings(t *testing.T) {
 	assert.Equal(t, "fine", Result{Status: StatusOK, Title: "fine"}.Summary())
-	assert.Equal(t, "2 errors, 1 warning, 1 unknown; see below", Result{Findings: []Finding{{Severity: Lacking}, {Severity: Error}, {Severity: Warning}, {Severity: Error}}}.Summary())
+	assert.Equal(t, "2 errors, 1 warning, 1 unknown; see below", Result{Findings: []Finding{{Severity: SeverityUnknown}, {Severity: Error}, {Severity: Warning}, {Severity: Error}}}.Summary())
 }

@@ -35,12 +35,12 @@ const namespace = "nodekeep-system"
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // healthy returns an installation of the very manifests, with verification, in which all is well.
-func healthy(t *testing.T) Seen {
+func healthy(t *testing.T) Installation {
 	t.Helper()
 	ca := newAuthority(t)
 	secret := &corev1.Secret{}
 	secret.Data = map[string][]byte{certificateKey: ca.serving(t, now.Add(-24*time.Hour), now.Add(89*24*time.Hour), "nodekeep-webhook.nodekeep-system.svc"), authoritiesKey: ca.pem}
-	seen := Seen{Namespace: namespace, Now: now, Objects: inCluster(t, "crd.yaml", "nodekeep.yaml", "nodekeep-verify.yaml")}
+	seen := Installation{Namespace: namespace, Now: now, ComparedObjects: inCluster(t, "crd.yaml", "nodekeep.yaml", "nodekeep-verify.yaml")}
 	seen.bundle(ca.pem)
 	seen.setPolicy(policyIn(t, "nodekeep-verify.yaml"))
 	seen.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, policytest.Head)})
@@ -58,35 +58,35 @@ func healthy(t *testing.T) Seen {
 	}
 	stamped := corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.StampAnnotation: "{}"}}}
 	seen.APIServer = Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)})
-	seen.InCluster = Found(&corev1.Namespace{})
+	seen.NamespaceObject = Found(&corev1.Namespace{})
 	seen.EmergencyRole, seen.EmergencyBinding = Absent[*rbacv1.Role](), Absent[*rbacv1.RoleBinding]()
 	seen.Certificate = Found(secret)
 	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}})
 	seen.Pods = Found(pods)
-	seen.GateServed = Found(true)
-	seen.Named = Found([]corev1.Node{stamped, stamped, stamped})
-	seen.Unnamed = Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}})
-	seen.Leader = Found(lease("worker-1_a", now.Add(-2*time.Second)))
-	seen.VerifyLeader = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
-	seen.ChecksIn = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
+	seen.MutatingPoliciesServed = Found(true)
+	seen.NamedDryRuns = Found([]corev1.Node{stamped, stamped, stamped})
+	seen.UnnamedDryRun = Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}})
+	seen.CaptureLease = Found(lease("worker-1_a", now.Add(-2*time.Second)))
+	seen.VerifyLease = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
+	seen.ChecksNamespaceObject = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
 	seen.grantLookups()
-	seen.Asked = Found(Asked{Facts: impact.ProfileFacts{DNS: defaultDNS, Services: map[string]*impact.ServiceFacts{
+	seen.ProfileFacts = Found(ProfileReading{Facts: impact.ProfileFacts{DNS: defaultDNS, Services: map[string]*impact.ServiceFacts{
 		"default/kubernetes": {Service: &corev1.Service{}}, defaultDNS: dnsService(2),
 	}}})
-	seen.You = Found("jane")
+	seen.Caller = Found("jane")
 	seen.Records = Found(Records{All: 130})
-	seen.Strays = Found(Sample[string]{})
-	seen.Policies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{})
-	seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
-	seen.AllValidating = Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*typed[admissionregistrationv1.ValidatingWebhookConfiguration](seen, validatingObject).Value})
-	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*typed[admissionregistrationv1.MutatingWebhookConfiguration](seen, mutatingObject).Value})
+	seen.UnlabelledRecords = Found(Sample[string]{})
+	seen.ValidatingPolicies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{})
+	seen.ValidatingBindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
+	seen.AllValidating = Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*decode[admissionregistrationv1.ValidatingWebhookConfiguration](seen, validatingObject).Value})
+	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*decode[admissionregistrationv1.MutatingWebhookConfiguration](seen, mutatingObject).Value})
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
-	seen.Nodes = Found(Nodes{All: 100, Gated: 2, Threshold: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
-	seen.Paused = Found(map[types.UID]bool{})
+	seen.Nodes = Found(Nodes{All: 100, Gated: 2, GateAfter: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
+	seen.PausedByFight = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*impact.Migration(nil))
-	seen.Yours = Found(held(YourRights(namespace)))
+	seen.CallerRights = Found(held(CallerRights(namespace)))
 	return seen
 }
 
@@ -96,15 +96,15 @@ func dnsService(ready int) *impact.ServiceFacts {
 }
 
 // grantLookups puts the Roles and RoleBindings that the profiles in force need into the cluster, and no others.
-func (s *Seen) grantLookups() {
-	s.Objects = slices.DeleteFunc(s.Objects, func(o Object) bool { return o.Shipped.GetName() == LookupRole })
+func (s *Installation) grantLookups() {
+	s.ComparedObjects = slices.DeleteFunc(s.ComparedObjects, func(o Object) bool { return o.Shipped.GetName() == LookupRole })
 	for _, object := range s.Lookups() {
-		object.Found = Found(object.Shipped.DeepCopy())
-		s.Objects = append(s.Objects, object)
+		object.Live = Found(object.Shipped.DeepCopy())
+		s.ComparedObjects = append(s.ComparedObjects, object)
 	}
 }
 
-func held(rights []GrantedRight) []GrantedRight {
+func held(rights []CheckedRight) []CheckedRight {
 	for i := range rights {
 		rights[i].Granted = true
 	}

@@ -13,18 +13,18 @@ import (
 )
 
 // byHelm marks the objects of the cluster as Helm does for a release of this name in namespace apps.
-func (s *Seen) byHelm(name string) {
-	for _, object := range s.Objects {
-		if object.Found.Found {
-			object.Found.Value.SetLabels(map[string]string{managedBy: "Helm"})
-			object.Found.Value.SetAnnotations(map[string]string{releaseName: name, releaseNamespace: "apps"})
+func (s *Installation) byHelm(name string) {
+	for _, object := range s.ComparedObjects {
+		if object.Live.Found {
+			object.Live.Value.SetLabels(map[string]string{managedBy: "Helm"})
+			object.Live.Value.SetAnnotations(map[string]string{releaseName: name, releaseNamespace: "apps"})
 		}
 	}
 }
 
 // commands returns those of all remedies.
-func commands(seen Seen) (all []string) {
-	for _, finding := range Judge(seen, nil).Distinct() {
+func commands(seen Installation) (all []string) {
+	for _, finding := range RunChecks(seen, nil).Distinct() {
 		all = append(all, finding.Commands...)
 	}
 	return all
@@ -33,14 +33,14 @@ func commands(seen Seen) (all []string) {
 func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 	const upgrade = "helm upgrade keep manifests/chart --namespace apps --reset-values --values values.yaml"
 	for name, test := range map[string]struct {
-		set  func(*Seen)
+		set  func(*Installation)
 		want []string
 	}{
-		"an object is missing":      {func(s *Seen) { s.remove(mutatingObject) }, []string{upgrade}},
-		"verification is missing":   {func(s *Seen) { s.remove("priorityclass/nodekeep-check") }, []string{upgrade}},
-		"the controller is missing": {func(s *Seen) { s.remove(verifyObject) }, []string{upgrade, "kubectl taint nodes --all nodekeep.dev/unverified-"}},
-		"pods are changed":          {func(s *Seen) { s.arg(captureObject, "--gate-key=other") }, []string{upgrade}},
-		"one is scaled to nothing": {func(s *Seen) {
+		"an object is missing":      {func(s *Installation) { s.remove(mutatingObject) }, []string{upgrade}},
+		"verification is missing":   {func(s *Installation) { s.remove("priorityclass/nodekeep-check") }, []string{upgrade}},
+		"the controller is missing": {func(s *Installation) { s.remove(verifyObject) }, []string{upgrade, "kubectl taint nodes --all nodekeep.dev/unverified-"}},
+		"pods are changed":          {func(s *Installation) { s.arg(captureObject, "--gate-key=other") }, []string{upgrade}},
+		"one is scaled to nothing": {func(s *Installation) {
 			edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
 		}, []string{upgrade}},
 	} {
@@ -56,7 +56,7 @@ func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 				assert.NotContains(t, command, "kubectl apply")
 				assert.NotContains(t, command, "kubectl scale")
 			}
-			for _, finding := range Judge(seen, nil).Distinct() {
+			for _, finding := range RunChecks(seen, nil).Distinct() {
 				assert.NotContains(t, finding.Text, "--force-conflicts")
 			}
 		})
@@ -70,15 +70,15 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 		binding     = "clusterrolebinding/nodekeep-verify"
 		extra       = `[{"op":"replace","path":"/roleRef/name","value":"view"}]`
 	)
-	remedyOf := func(seen Seen) Remedy {
-		found := resultOf(t, Judge(seen, nil), checkVerification).Findings
+	remedyOf := func(seen Installation) Remedy {
+		found := resultOf(t, RunChecks(seen, nil), checkVerification).Findings
 		require.NotEmpty(t, found)
 		return found[0].Remedy
 	}
-	for name, change := range map[string]func(*Seen){
-		"a field of its pods": func(s *Seen) { s.arg(verifyObject, "--gate-key=other") },
-		"a right":             func(s *Seen) { s.patch(t, clusterRole, `[{"op":"replace","path":"/rules","value":[]}]`) },
-		"what it binds":       func(s *Seen) { s.patch(t, binding, extra) },
+	for name, change := range map[string]func(*Installation){
+		"a field of its pods": func(s *Installation) { s.arg(verifyObject, "--gate-key=other") },
+		"a right":             func(s *Installation) { s.patch(t, clusterRole, `[{"op":"replace","path":"/rules","value":[]}]`) },
+		"what it binds":       func(s *Installation) { s.patch(t, binding, extra) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -114,19 +114,19 @@ func TestARemedyNamesNoReleaseThatCannotExist(t *testing.T) {
 			assert.NotContains(t, command, "kubectl apply", "%q", name)
 		}
 	}
-	r, ok := Seen{Objects: []Object{{Found: Found(&unstructured.Unstructured{Object: map[string]any{}})}}}.helm()
+	r, ok := Installation{ComparedObjects: []Object{{Live: Found(&unstructured.Unstructured{Object: map[string]any{}})}}}.helmRelease()
 	assert.False(t, ok)
 	assert.Empty(t, r)
 }
 
 func TestThatNothingIsInstalledIsOneSentence(t *testing.T) {
 	seen := healthy(t)
-	for i := range seen.Objects {
-		if seen.Objects[i].Name() != definitionObject { // an uninstallation leaves it
-			seen.Objects[i].Found = Absent[*unstructured.Unstructured]()
+	for i := range seen.ComparedObjects {
+		if seen.ComparedObjects[i].Name() != crdObject { // an uninstallation leaves it
+			seen.ComparedObjects[i].Live = Absent[*unstructured.Unstructured]()
 		}
 	}
-	report := Judge(seen, nil)
+	report := RunChecks(seen, nil)
 	assert.False(t, report.Healthy)
 	assert.Len(t, report.Checks, 1)
 	assert.Equal(t, []string{"installation: error: : nodekeep is not installed. Namespace nodekeep-system still has 130 records, which a new installation uses"}, found(t, seen))
@@ -134,32 +134,32 @@ func TestThatNothingIsInstalledIsOneSentence(t *testing.T) {
 	assert.Equal(t, []string{"installation: error: : nodekeep is not installed"}, found(t, seen))
 	assert.Equal(t, []string{"helm install nodekeep manifests/chart --namespace nodekeep-system --create-namespace --values values.yaml --wait"}, commands(seen))
 
-	seen.Objects[0].Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "no answer"})
-	for i := range seen.Objects {
-		if seen.Objects[i].Name() == captureObject {
-			seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "no answer"})
+	seen.ComparedObjects[0].Live = NotKnown[*unstructured.Unstructured](Unknown{Reason: "no answer"})
+	for i := range seen.ComparedObjects {
+		if seen.ComparedObjects[i].Name() == captureObject {
+			seen.ComparedObjects[i].Live = NotKnown[*unstructured.Unstructured](Unknown{Reason: "no answer"})
 		}
 	}
-	assert.Greater(t, len(Judge(seen, nil).Checks), 1, "what is not known may be there")
+	assert.Greater(t, len(RunChecks(seen, nil).Checks), 1, "what is not known may be there")
 }
 
 func TestThatNodekeepIsInstalledInAnotherNamespaceIsOneSentence(t *testing.T) {
 	seen := healthy(t)
 	seen.Namespace = "default"
 	seen.remove(webhookObject, captureObject)
-	assert.Len(t, Judge(seen, nil).Checks, 1)
+	assert.Len(t, RunChecks(seen, nil).Checks, 1)
 	assert.Equal(t, []string{"installation: error: : nodekeep is installed in namespace nodekeep-system, and not in default"}, found(t, seen))
 
 	seen.Namespace = namespace
-	assert.Greater(t, len(Judge(seen, nil).Checks), 1, "it is installed here, and its Deployments are missing")
+	assert.Greater(t, len(RunChecks(seen, nil).Checks), 1, "it is installed here, and its Deployments are missing")
 }
 
 func TestCommandsAreForTheNamespaceOfTheInstallation(t *testing.T) {
 	seen := healthy(t)
 	seen.Namespace = "elsewhere"
 	assert.Equal(t, Remedy{Commands: []string{"nodekeep list --waiting gate -n elsewhere", "kubectl get x | nodekeep check - -n elsewhere", "kubectl get nodes"}},
-		seen.inNamespace(advice("", "nodekeep list --waiting gate", "kubectl get x | nodekeep check -", "kubectl get nodes")))
-	seen.Records.Value.Waiting.Add("worker-1")
+		seen.inNamespace(newRemedy("", "nodekeep list --waiting gate", "kubectl get x | nodekeep check -", "kubectl get nodes")))
+	seen.Records.Value.Quarantined.Add("worker-1")
 	assert.Contains(t, commands(seen), "nodekeep accept record worker-1 --machine old -n elsewhere")
 	seen.Namespace = namespace
 	assert.Contains(t, commands(seen), "nodekeep accept record worker-1 --machine old")
@@ -173,7 +173,7 @@ func TestALeaseOfAnEarlierInstallationIsNoFindingWhileProcessesStart(t *testing.
 			edit(&seen, object, func(d *appsv1.Deployment) { d.CreationTimestamp = metav1.Time{Time: now.Add(-age)} })
 		}
 	}
-	seen.Leader, seen.VerifyLeader = Found(lease("nodekeep-capture-0_uid", now.Add(-time.Hour))), Found(lease("nodekeep-verify-0_uid", now.Add(-time.Hour)))
+	seen.CaptureLease, seen.VerifyLease = Found(lease("nodekeep-capture-0_uid", now.Add(-time.Hour))), Found(lease("nodekeep-verify-0_uid", now.Add(-time.Hour)))
 	created(time.Minute)
 	assert.Empty(t, found(t, seen))
 
@@ -184,8 +184,8 @@ func TestALeaseOfAnEarlierInstallationIsNoFindingWhileProcessesStart(t *testing.
 	}, found(t, seen))
 
 	created(time.Minute)
-	seen.Leader = Found(lease("nodekeep-capture-1_uid", now.Add(-time.Hour)))
+	seen.CaptureLease = Found(lease("nodekeep-capture-1_uid", now.Add(-time.Hour)))
 	assert.Len(t, found(t, seen), 1, "its holder has a Pod")
-	seen.Leader = Found(lease("nodekeep-capture-0_uid", now.Add(-30*time.Second)))
+	seen.CaptureLease = Found(lease("nodekeep-capture-0_uid", now.Add(-30*time.Second)))
 	assert.Len(t, found(t, seen), 1, "it was renewed since")
 }

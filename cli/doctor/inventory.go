@@ -11,13 +11,13 @@ import (
 )
 
 // judgeInventory reports for each source of the inventory whether rules know its facts, by what capture notes of it.
-func judgeInventory(seen Seen) answer {
+func judgeInventory(seen Installation) answer {
 	a := answer{ok: "the policy has none"}
 	object := "configmap/" + inventories.InventoryName
-	if lacks(&a, object, seen.Inventory); !seen.Inventory.asked() {
+	if addUnknown(&a, object, seen.Inventory); !seen.Inventory.isKnown() {
 		return a
 	}
-	inForce, ok := seen.judgedBy(&a, object)
+	inForce, ok := seen.requirePolicy(&a, object)
 	if !ok || len(inForce.Inventory()) == 0 {
 		return a
 	}
@@ -25,16 +25,16 @@ func judgeInventory(seen Seen) answer {
 	for _, source := range inForce.Inventory() {
 		seen.judgeSource(&a, object, source)
 	}
-	a.missing(impact.MissingAttributes(inForce, seen.Inventory.Value))
+	a.addMissingFacts(impact.MissingAttributes(inForce, seen.Inventory.Value))
 	return a
 }
 
 // judgeSource judges one source by what capture notes of it in an object.
-func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
+func (s Installation) judgeSource(a *answer, object string, source inventory.Source) {
 	find := func(remedy Remedy, format string, args ...any) {
-		a.find(Warning, object, remedy, "inventory %s: "+format, append([]any{source.Name}, args...)...)
+		a.add(Warning, object, remedy, "inventory %s: "+format, append([]any{source.Name}, args...)...)
 	}
-	log := advice("The log of capture has the error:", s.logs(CaptureDeployment))
+	log := newRemedy("The log of capture has the error:", s.logs(CaptureDeployment))
 	notes := s.Inventory.Value
 	status, readable := inventories.SourceStatusOf(notes, source.Name)
 	switch {
@@ -43,7 +43,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 		find(log, "capture has not read it yet: rules do not know its facts")
 		return
 	default:
-		find(advice("capture writes the note anew at its next read, a minute later at most. If this does not help, see which client writes it:",
+		find(newRemedy("capture writes the note anew at its next read, a minute later at most. If this does not help, see which client writes it:",
 			s.kubectl("get configmap %s -o yaml --show-managed-fields", inventories.InventoryName)),
 			"what capture notes of it cannot be read, so its state is not known")
 		return
@@ -62,22 +62,22 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 	}
 	if status.Held != "" && !status.Accepted() {
 		accept := "nodekeep accept rules " + status.Held
-		find(advice("Correct the inventory, or accept the snapshot:", accept+" --dry-run", accept),
+		find(newRemedy("Correct the inventory, or accept the snapshot:", accept+" --dry-run", accept),
 			"snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. "+
 				"What it said before stays in force", status.Held, status.Change.Lost, status.Change.Listed, status.Change.Altered, status.Change.Nodes)
 	}
 }
 
 // judgeProblems names the Nodes of which a source has something wrong.
-func (s Seen) judgeProblems(a *answer, source string, status inventories.SourceStatus) {
-	sample := Sample[inventory.Problem]{All: status.ProblemCount, First: status.Problems[:min(len(status.Problems), mostNamed)]}
+func (s Installation) judgeProblems(a *answer, source string, status inventories.SourceStatus) {
+	sample := Sample[inventory.Problem]{All: status.ProblemCount, First: status.Problems[:min(len(status.Problems), maxNamed)]}
 	for _, problem := range sample.First {
 		object := "node/" + problem.Node
 		if problem.Node == "" {
 			object = ""
 		}
-		a.find(Warning, object, advice("Correct the inventory. Until then, rules do not know what is wrong, and their labels stay as they are."),
+		a.add(Warning, object, newRemedy("Correct the inventory. Until then, rules do not know what is wrong, and their labels stay as they are."),
 			"inventory %s is wrong: %s", source, problem.Message)
 	}
-	findMore(a, Warning, sample, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", inventories.InventoryName))
+	addRest(a, Warning, sample, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", inventories.InventoryName))
 }

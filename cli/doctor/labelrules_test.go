@@ -12,7 +12,7 @@ import (
 )
 
 // holds has the NodePolicy say that capture has counted rules, and holds them.
-func (s *Seen) holds(rules string) {
+func (s *Installation) holds(rules string) {
 	s.Policy.Value.Object["status"] = map[string]any{"held": map[string]any{"rules": rules, "nodes": int64(40)}}
 }
 
@@ -21,7 +21,7 @@ func TestOnlyHeldRulesAreToBeAccepted(t *testing.T) {
 	seen := healthy(t)
 	seen.setPolicy(onePolicy)
 	seen.accepts(map[string]string{store.RulesInForce: "before"})
-	remedy := func() []string { return resultOf(t, Judge(seen, nil), "label-rules").Findings[0].Commands }
+	remedy := func() []string { return resultOf(t, RunChecks(seen, nil), "label-rules").Findings[0].Commands }
 	assert.Equal(t, []string{seen.logs(CaptureDeployment)}, remedy())
 	seen.holds(rulesOfOnePolicy(t))
 	assert.Equal(t, []string{"nodekeep accept rules " + rulesOfOnePolicy(t) + " --dry-run", "nodekeep accept rules " + rulesOfOnePolicy(t)}, remedy())
@@ -31,7 +31,7 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 	const single = "label-rules: warning: configmap/nodekeep-accepted: "
 	requireFindings(t, map[string]breakage{
 		"rules are neither in force nor accepted": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.setPolicy(onePolicy)
 				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"})
 				s.holds(rulesOfOnePolicy(t))
@@ -39,7 +39,7 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 			[]string{single + "the rules " + rulesOfOnePolicy(t) + " only add labels, until nodekeep accept rules " + rulesOfOnePolicy(t)},
 		},
 		"capture has not counted them, but others": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.setPolicy(onePolicy)
 				s.accepts(map[string]string{store.RulesInForce: "before"})
 				s.holds("before")
@@ -47,19 +47,19 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 			[]string{single + "the rules " + rulesOfOnePolicy(t) + " only add labels, until capture has counted ..."},
 		},
 		"rules were removed from the policy and still count": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.accepts(map[string]string{store.RulesInForce: "before"})
 			},
 			[]string{single + "the policy has no rules, and the labels of earlier rules stay, until capture has counted ..."},
 		},
 		"rules are accepted": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.setPolicy(onePolicy)
 				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: rulesOfOnePolicy(t)})
 			}, nil,
 		},
 		"rules are in force": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.setPolicy(onePolicy)
 				s.accepts(map[string]string{store.RulesInForce: rulesOfOnePolicy(t)})
 			}, nil,

@@ -23,25 +23,25 @@ func (l Leadership) holder() string {
 	return cmp.Or(ptr.Deref(l.Lease.Spec.HolderIdentity, ""), "nobody")
 }
 
-// lasts returns how long a leader counts as one after its last renewal.
-func (l Leadership) lasts() time.Duration {
+// leaseDuration returns how long a leader counts as one after its last renewal.
+func (l Leadership) leaseDuration() time.Duration {
 	return time.Duration(ptr.Deref(l.Lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
 
-// Doubtful reports whether the Lease alone does not show that a replica leads: only a renewal shows it.
-func (l Leadership) Doubtful() bool {
+// MayBeStale reports whether the Lease alone does not show that a replica leads: only a renewal shows it.
+func (l Leadership) MayBeStale() bool {
 	if l.holder() == "nobody" || l.Lease.Spec.RenewTime == nil {
 		return true
 	}
 	age := l.Observed.Sub(l.Lease.Spec.RenewTime.Time)
-	return age > l.lasts() || age < -tolerated
+	return age > l.leaseDuration() || age < -maxClockSkew
 }
 
 // leads reports whether a replica is known to lead.
-func (l Leadership) leads() bool { return l.Renewed || !l.Doubtful() }
+func (l Leadership) leads() bool { return l.Renewed || !l.MayBeStale() }
 
-// Silent is for how long nobody has led; 0 while a replica leads.
-func (l Leadership) Silent() time.Duration {
+// LeaderlessFor is for how long nobody has led; 0 while a replica leads.
+func (l Leadership) LeaderlessFor() time.Duration {
 	if l.leads() {
 		return 0
 	}
@@ -59,9 +59,9 @@ func (l Leadership) Update(lease *coordinationv1.Lease, t time.Time) Leadership 
 	return later
 }
 
-// fromBefore reports whether a Lease is of an earlier installation. Then its holder has no Pod, and renewed it last before the Deployment was
+// isOldLease reports whether a Lease is of an earlier installation. Then its holder has no Pod, and renewed it last before the Deployment was
 // created.
-func (s Seen) fromBefore(l Leadership, deployment Read[*appsv1.Deployment]) bool {
+func (s Installation) isOldLease(l Leadership, deployment Reading[*appsv1.Deployment]) bool {
 	if l.Lease == nil || l.Lease.Spec.RenewTime == nil || !deployment.Found || !s.Pods.Found {
 		return false
 	}
@@ -69,34 +69,34 @@ func (s Seen) fromBefore(l Leadership, deployment Read[*appsv1.Deployment]) bool
 	return !runs && l.Lease.Spec.RenewTime.Time.Before(deployment.Value.CreationTimestamp.Time)
 }
 
-// startsWithin is how long after its Deployment was created a process may take until a replica leads.
-const startsWithin = 2 * time.Minute
+// startTimeout is how long after its Deployment was created a process may take until a replica leads.
+const startTimeout = 2 * time.Minute
 
-// starts reports whether a Deployment was created so lately that no replica need lead yet.
-func (s Seen) starts(deployment Read[*appsv1.Deployment]) bool {
-	return s.Now.Sub(deployment.Value.CreationTimestamp.Time) <= startsWithin
+// isJustDeployed reports whether a Deployment was created so lately that no replica need lead yet.
+func (s Installation) isJustDeployed(deployment Reading[*appsv1.Deployment]) bool {
+	return s.Now.Sub(deployment.Value.CreationTimestamp.Time) <= startTimeout
 }
 
 // judgeLeader judges whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
-func judgeLeader(seen Seen) answer {
+func judgeLeader(seen Installation) answer {
 	var a answer
-	remedy := advice("See why no capture runs:", seen.pods("capture"), seen.logs(CaptureDeployment))
+	remedy := newRemedy("See why no capture runs:", seen.pods("capture"), seen.logs(CaptureDeployment))
 	find := func(message string) {
-		a.find(Error, leaseObject, remedy, "%s: edits are not recorded, and Nodes that wait behind the gate wait on", message)
+		a.add(Error, leaseObject, remedy, "%s: edits are not recorded, and Nodes that wait behind the gate wait on", message)
 	}
-	if value, given := flagOf(seen.capture(), "leader-elect"); given && value == "false" {
+	if value, given := flagOf(seen.captureDeployment(), "leader-elect"); given && value == "false" {
 		return answer{ok: "capture runs without an election"}
 	}
-	lacks(&a, leaseObject, seen.Leader)
-	leader := seen.Leader.Value
+	addUnknown(&a, leaseObject, seen.CaptureLease)
+	leader := seen.CaptureLease.Value
 	switch {
-	case seen.Leader.Absent:
+	case seen.CaptureLease.Absent:
 		find("no capture has ever led")
-	case !seen.Leader.Found:
+	case !seen.CaptureLease.Found:
 	case leader.leads():
 		a.ok = leader.holder() + " leads"
-	case seen.fromBefore(leader, seen.capture()):
-		if seen.starts(seen.capture()) {
+	case seen.isOldLease(leader, seen.captureDeployment()):
+		if seen.isJustDeployed(seen.captureDeployment()) {
 			return answer{ok: "none yet: capture was installed moments ago"}
 		}
 		find("no capture has led since this one was installed")

@@ -9,20 +9,20 @@ import (
 
 func TestALeaseShowsForHowLongNoCaptureHasLed(t *testing.T) {
 	fn := func(age time.Duration) Leadership { return lease("worker-1_a", now.Add(-age)) }
-	assert.Zero(t, fn(2*time.Second).Silent())
-	assert.Equal(t, 20*time.Second, fn(20*time.Second).Silent(), "it has run out")
-	assert.Equal(t, time.Second, fn(-time.Hour).Silent(), "the clock of the leader was ahead, and it does not renew the Lease")
+	assert.Zero(t, fn(2*time.Second).LeaderlessFor())
+	assert.Equal(t, 20*time.Second, fn(20*time.Second).LeaderlessFor(), "it has run out")
+	assert.Equal(t, time.Second, fn(-time.Hour).LeaderlessFor(), "the clock of the leader was ahead, and it does not renew the Lease")
 	renewed := fn(time.Hour)
 	renewed.Renewed = true
-	assert.Zero(t, renewed.Silent(), "it was renewed while it was watched")
+	assert.Zero(t, renewed.LeaderlessFor(), "it was renewed while it was watched")
 }
 
 func TestALeaseIsDoubtfulUntilItIsSeenToBeRenewed(t *testing.T) {
-	assert.False(t, lease("a", now.Add(-14*time.Second)).Doubtful())
-	assert.False(t, lease("a", now.Add(9*time.Second)).Doubtful())
-	assert.True(t, lease("a", now.Add(-16*time.Second)).Doubtful())
-	assert.True(t, lease("a", now.Add(11*time.Second)).Doubtful())
-	assert.True(t, lease("", now).Doubtful())
+	assert.False(t, lease("a", now.Add(-14*time.Second)).MayBeStale())
+	assert.False(t, lease("a", now.Add(9*time.Second)).MayBeStale())
+	assert.True(t, lease("a", now.Add(-16*time.Second)).MayBeStale())
+	assert.True(t, lease("a", now.Add(11*time.Second)).MayBeStale())
+	assert.True(t, lease("", now).MayBeStale())
 }
 
 func TestALaterLookShowsWhetherAReplicaRenewsTheLease(t *testing.T) {

@@ -21,8 +21,8 @@ const LookupRole = "nodekeep-verify-lookup"
 const defaultDNS = "kube-system/kube-dns"
 
 // lookupRights returns what the profiles in force make the controller look at, by namespace. Those under the empty name are for all namespaces.
-func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
-	dns := DNSServiceOf(s.verify())
+func (s Installation) lookupRights() map[string][]rbacv1.PolicyRule {
+	dns := DNSServiceOf(s.verifyDeployment())
 	rights := map[string][]rbacv1.PolicyRule{}
 	need := func(namespace, verb, group, resource string) {
 		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
@@ -50,7 +50,7 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 
 // Lookups returns the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The
 // chart renders them for each profile, so the manifests do not have them.
-func (s Seen) Lookups() (objects []Object) {
+func (s Installation) Lookups() (objects []Object) {
 	rights := s.lookupRights()
 	for _, namespace := range slices.Sorted(maps.Keys(rights)) {
 		meta, kind := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}, "Role"
@@ -77,8 +77,8 @@ func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// location shows which of the objects of one name it is.
-func (o Object) location() string {
+// namespaceText shows which of the objects of one name it is.
+func (o Object) namespaceText() string {
 	if o.Shipped.GetName() != LookupRole || o.Shipped.GetNamespace() == "" {
 		return ""
 	}

@@ -10,18 +10,18 @@ import (
 )
 
 // judgeMigrations reports for each migration in the policy what is left to do, and what stands in its way.
-func judgeMigrations(seen Seen) answer {
+func judgeMigrations(seen Installation) answer {
 	a := answer{ok: "the policy has none"}
-	if lacks(&a, policyObject, seen.Migrations); !seen.Migrations.asked() {
+	if addUnknown(&a, policyObject, seen.Migrations); !seen.Migrations.isKnown() {
 		return a
 	}
-	inForce, ok := seen.judgedBy(&a, policyObject)
+	inForce, ok := seen.requirePolicy(&a, policyObject)
 	if !ok || len(seen.Migrations.Value) == 0 {
 		return a
 	}
 	a.ok = fmt.Sprintf("open: %d; see below", len(seen.Migrations.Value))
 	for _, m := range seen.Migrations.Value {
-		judgeMigration(&a, m, seen.Accepted.asked() && seen.rulesState(inForce) == rulesHeld)
+		judgeMigration(&a, m, seen.Accepted.isKnown() && seen.rulesState(inForce) == rulesHeld)
 	}
 	return a
 }
@@ -29,9 +29,9 @@ func judgeMigrations(seen Seen) answer {
 // judgeMigration judges one migration. If held is true, capture removes no old keys until an operator releases the migration.
 func judgeMigration(a *answer, m *impact.Migration, held bool) {
 	find := func(severity Severity, remedy Remedy, format string, args ...any) {
-		a.find(severity, policyObject, remedy, "the migration of %s to %s "+format, append([]any{m.From, m.To}, args...)...)
+		a.add(severity, policyObject, remedy, "the migration of %s to %s "+format, append([]any{m.From, m.To}, args...)...)
 	}
-	status := func(text string) Remedy { return advice(text, "nodekeep report migrations") }
+	status := func(text string) Remedy { return newRemedy(text, "nodekeep report migrations") }
 	change, finish := status("Change these to "+m.To+":"), finishMigration(m.From, m.To)
 	finishing := m.Phase == policy.MigrateNew
 	switch uses := m.Uses(); {
@@ -39,7 +39,7 @@ func judgeMigration(a *answer, m *impact.Migration, held bool) {
 		change.Commands = append(change.Commands, finish)
 		find(Warning, change, "is held, and blocked: %s", firstOf(uses))
 	case finishing && held:
-		find(Warning, advice("Let capture remove the old key:", finish), "is held: capture does not remove %s before an operator releases it", m.From)
+		find(Warning, newRemedy("Let capture remove the old key:", finish), "is held: capture does not remove %s before an operator releases it", m.From)
 	case finishing && len(uses) > 0:
 		find(Warning, change, "removes %s from Nodes while it is in use: %s", m.From, firstOf(uses))
 	}
@@ -48,7 +48,7 @@ func judgeMigration(a *answer, m *impact.Migration, held bool) {
 			"leaves %d Nodes or records alone: both keys have a value of their own there", conflicts)
 	}
 	if len(m.Unread) > 0 {
-		find(Lacking, status("Ask an operator who may list them in all namespaces:"),
+		find(SeverityUnknown, status("Ask an operator who may list them in all namespaces:"),
 			"may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
 	}
 	find(Note, status("Next: "+m.Next()+"."), "is open, in phase %s: %s", m.Phase, view.MigrationCounts(m))

@@ -24,7 +24,7 @@ func migrating(phase string) string {
 }
 
 // migrates puts a policy with a migration into the cluster, that is released or held, with Nodes of these labels.
-func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map[string]string, uses ...selection.Use) {
+func migrates(t *testing.T, seen *Installation, phase string, released bool, nodes []map[string]string, uses ...selection.Use) {
 	t.Helper()
 	seen.setPolicy(migrating(phase))
 	p, err := seen.InForce()
@@ -36,10 +36,10 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	}
 	m := impact.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {
-		m.See(nodestate.State{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Inputs{Policy: p, Now: seen.Now})
+		m.Add(nodestate.State{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Inputs{Policy: p, Now: seen.Now})
 	}
-	m.SeeUses(uses)
-	m.Finish(nil)
+	m.AddUses(uses)
+	m.Summarize(nil)
 	seen.Migrations = Found([]*impact.Migration{m})
 }
 
@@ -56,18 +56,18 @@ func TestFindingsOfMigrations(t *testing.T) {
 	const heldRules = "label-rules: warning: configmap/nodekeep-accepted: the rules ..."
 	requireFindings(t, map[string]breakage{
 		"it is open": {
-			func(s *Seen) { migrates(t, s, "both", true, combined, daemonSet) },
+			func(s *Installation) { migrates(t, s, "both", true, combined, daemonSet) },
 			[]string{"migrations: note: " + item + "is open, in phase both: old key only 1, both keys 1"},
 		},
 		"two values": {
-			func(s *Seen) { migrates(t, s, "both", true, conflict) },
+			func(s *Installation) { migrates(t, s, "both", true, conflict) },
 			[]string{
 				"migrations: warning: " + item + "leaves 1 Nodes or records alone: both keys have a value of their own there",
 				"migrations: note: " + item + "is open, in phase both: old key only 1, both keys 1, conflict 1",
 			},
 		},
 		"it is held": {
-			func(s *Seen) { migrates(t, s, "new", false, combined) },
+			func(s *Installation) { migrates(t, s, "new", false, combined) },
 			[]string{
 				heldRules,
 				"migrations: warning: " + item + "is held: capture does not remove gpu before an operator releases it",
@@ -75,7 +75,7 @@ func TestFindingsOfMigrations(t *testing.T) {
 			},
 		},
 		"it is held and blocked": {
-			func(s *Seen) { migrates(t, s, "new", false, combined, daemonSet, selects("Pod", "p")) },
+			func(s *Installation) { migrates(t, s, "new", false, combined, daemonSet, selects("Pod", "p")) },
 			[]string{
 				heldRules,
 				"migrations: warning: " + item + "is held, and blocked: " + inUse + "; and 1 more",
@@ -83,18 +83,18 @@ func TestFindingsOfMigrations(t *testing.T) {
 			},
 		},
 		"it is released although it is blocked": {
-			func(s *Seen) { migrates(t, s, "new", true, combined, daemonSet) },
+			func(s *Installation) { migrates(t, s, "new", true, combined, daemonSet) },
 			[]string{
 				"migrations: warning: " + item + "removes gpu from Nodes while it is in use: " + inUse,
 				"migrations: note: " + item + "is open, ...",
 			},
 		},
 		"it is done": {
-			func(s *Seen) { migrates(t, s, "new", true, done) },
+			func(s *Installation) { migrates(t, s, "new", true, done) },
 			[]string{"migrations: note: " + item + "is open, in phase new: new key only 1"},
 		},
 		"some kinds may not be listed": {
-			func(s *Seen) {
+			func(s *Installation) {
 				migrates(t, s, "both", true, combined)
 				s.Migrations.Value[0].Unread = []string{"Pod", "Job"}
 			},
@@ -109,7 +109,7 @@ func TestFindingsOfMigrations(t *testing.T) {
 func TestHeldRulesThatFinishAMigrationAreAcceptedByTheCommandThatLooksAtSelectors(t *testing.T) {
 	seen := healthy(t)
 	migrates(t, &seen, "new", false, nil)
-	result := resultOf(t, Judge(seen, nil), "label-rules")
+	result := resultOf(t, RunChecks(seen, nil), "label-rules")
 	require.Len(t, result.Findings, 1)
 	p, err := seen.InForce()
 	require.NoError(t, err)

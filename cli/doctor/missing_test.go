@@ -16,8 +16,8 @@ func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
 	seen := healthy(t)
 	seen.Nodes.Value.Missing = []impact.MissingFact{{Description: "rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has", Next: "Correct it:", Commands: []string{"kubectl get nodes"}}}
 	assert.Contains(t, notes(t, seen), "note: rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has")
-	assert.Equal(t, StatusOK, resultOf(t, Judge(seen, nil), "label-rules").Status)
-	assert.Contains(t, resultOf(t, Judge(seen, nil), "label-rules").Title, "see the notes below")
+	assert.Equal(t, StatusOK, resultOf(t, RunChecks(seen, nil), "label-rules").Status)
+	assert.Contains(t, resultOf(t, RunChecks(seen, nil), "label-rules").Title, "see the notes below")
 
 	const asks = policytest.Head + `  inventory: [{name: cmdb, url: "https://inventory.internal/v1", attributes: [rack], staleAfter: 24h}]
   labels: {rules: [{name: rack, set: {rack: "{inventory.cmdb.rack}"}}]}
@@ -33,13 +33,13 @@ func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
 
 func TestWhatRulesAskForIsUnknownWhereNodesAre(t *testing.T) {
 	requireFindings(t, map[string]breakage{
-		"Nodes cannot be listed": {func(s *Seen) {
+		"Nodes cannot be listed": {func(s *Installation) {
 			const gpus = policytest.Head + "  labels: {rules: [{name: gpu, when: {capacity: {nvidia.com/gpu: '>=1'}}, set: {gpu: here}}]}\n"
 			s.setPolicy(gpus)
 			in, err := s.InForce()
 			require.NoError(t, err)
 			s.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, gpus), store.RulesInForce: in.RulesHash()})
-			s.Nodes = NotKnown[Nodes](Unknown{Reason: "jane may not list nodes", Remedy: advice("Ask for the right.")})
+			s.Nodes = NotKnown[Nodes](Unknown{Reason: "jane may not list nodes", Remedy: newRemedy("Ask for the right.")})
 		}, []string{
 			"label-rules: unknown: : jane may not list nodes", "gated-nodes: unknown: : jane may not list nodes",
 			"closed-nodes: unknown: : jane may not list nodes", "paused-items: unknown: : jane may not list nodes", "claimed-keys: unknown: : jane may not list nodes",

@@ -23,17 +23,17 @@ func NotKeptOf(items []impact.JudgedItem) (all []NotKept) {
 }
 
 // judgeNotKept reports which labels and taints of Nodes are lost with their Node. Most belong to components that set them again.
-func judgeNotKept(seen Seen) answer {
+func judgeNotKept(seen Installation) answer {
 	a := answer{ok: "every label and taint of the Nodes is kept"}
 	if seen.Nodes.Found {
-		lacks(&a, "", seen.Nodes.Value.NotKept)
+		addUnknown(&a, "", seen.Nodes.Value.NotKept)
 	} else {
-		lacks(&a, "", seen.Nodes)
+		addUnknown(&a, "", seen.Nodes)
 	}
-	remedy := advice("The component that owns such a key sets it again. If an operator set it, see on which Nodes, "+
+	remedy := newRemedy("The component that owns such a key sets it again. If an operator set it, see on which Nodes, "+
 		"and change labels.keep, labels.ignore or taints.ignore of the policy:", seen.policyTo("nodekeep check - --against-cluster -o wide"))
 	for _, notKept := range seen.Nodes.Value.NotKept.Value {
-		a.find(Note, "", remedy, "not kept (%s): %s", notKept.Reason, listing(notKept.Items, "items"))
+		a.add(Note, "", remedy, "not kept (%s): %s", notKept.Reason, sampleText(notKept.Items, "items"))
 	}
 	if len(a.findings) > 0 {
 		a.ok = "see the notes below"

@@ -11,7 +11,7 @@ import (
 
 func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 	seen := healthy(t)
-	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, Judge(seen, nil), checkNotKept).Title)
+	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, RunChecks(seen, nil), checkNotKept).Title)
 
 	item := func(key, reason string) impact.JudgedItem {
 		return impact.JudgedItem{Item: key, Keys: []string{key}, Reason: reason}
@@ -33,9 +33,9 @@ func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 func TestWithoutTheRecordsOnlyWhatIsKeptIsNotKnown(t *testing.T) {
 	seen := healthy(t)
 	seen.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Reason: "jane may not list configmaps"})
-	report := Judge(seen, nil)
+	report := RunChecks(seen, nil)
 	assert.Equal(t, 1, report.Unknown)
-	assert.Equal(t, Result{Check: checkNotKept, Status: Status(Lacking), Title: "jane may not list configmaps"}, withoutFindings(resultOf(t, report, checkNotKept)))
+	assert.Equal(t, Result{Check: checkNotKept, Status: Status(SeverityUnknown), Title: "jane may not list configmaps"}, withoutFindings(resultOf(t, report, checkNotKept)))
 }
 
 func withoutFindings(r Result) Result {

@@ -14,29 +14,29 @@ import (
 
 func TestFindingsOfProfilesThatCannotPass(t *testing.T) {
 	const begin = "nodepolicy/default: profile "
-	sees := func(s *Seen, node *corev1.Node) {
-		s.Nodes.Value.Selected = impact.NewSelectedNodes(s.Profiles(), s.Asked.Value.Facts, string(s.Gate()), s.Now)
-		s.Nodes.Value.Selected.See(node)
+	sees := func(s *Installation, node *corev1.Node) {
+		s.Nodes.Value.Selected = impact.NewSelectedNodes(s.Profiles(), s.ProfileFacts.Value.Facts, string(s.Gate()), s.Now)
+		s.Nodes.Value.Selected.Add(node)
 	}
 	works := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}}
 	works.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	requireFindings(t, map[string]breakage{
 		"the DNS Service is elsewhere": {
-			func(s *Seen) { s.Asked.Value.Facts.Services[defaultDNS] = nil },
+			func(s *Installation) { s.ProfileFacts.Value.Facts.Services[defaultDNS] = nil },
 			[]string{"verification: error: " + begin + "linux, check dns: it asks each server of the DNS Service kube-system/kube-dns, which does not exist: no Node passes"},
 		},
 		"the DNS Service does not answer": {
-			func(s *Seen) { s.Asked.Value.Facts.Services[defaultDNS] = dnsService(0); sees(s, works) },
+			func(s *Installation) { s.ProfileFacts.Value.Facts.Services[defaultDNS] = dnsService(0); sees(s, works) },
 			[]string{"verification: warning: " + begin + "linux, check dns: it asks each server of the DNS Service kube-system/kube-dns, which has no ready endpoint: no Node passes before it has one"},
 		},
 		"a Service may not be read": {
-			func(s *Seen) {
-				delete(s.Asked.Value.Facts.Services, defaultDNS)
-				s.Asked.Value.Unread = []Unknown{{Reason: "you may not get services in namespace kube-system", Remedy: Remedy{Text: "An administrator can grant it:"}}}
+			func(s *Installation) {
+				delete(s.ProfileFacts.Value.Facts.Services, defaultDNS)
+				s.ProfileFacts.Value.Unread = []Unknown{{Reason: "you may not get services in namespace kube-system", Remedy: Remedy{Text: "An administrator can grant it:"}}}
 			},
 			[]string{"verification: unknown: nodepolicy/default: you may not get services in namespace kube-system"},
 		},
-		"Nodes of a profile take workloads": {func(s *Seen) { sees(s, works) }, nil},
+		"Nodes of a profile take workloads": {func(s *Installation) { sees(s, works) }, nil},
 	})
 	seen := healthy(t)
 	sees(&seen, &corev1.Node{})
@@ -44,8 +44,8 @@ func TestFindingsOfProfilesThatCannotPass(t *testing.T) {
 }
 
 func TestFindingsOfProfilesThatAreNotProved(t *testing.T) {
-	unproved := func(item impact.Unproved) func(s *Seen) {
-		return func(s *Seen) { s.Nodes.Value.Unproved = Found([]impact.Unproved{item}) }
+	unproved := func(item impact.Unproved) func(s *Installation) {
+		return func(s *Installation) { s.Nodes.Value.Unproved = Found([]impact.Unproved{item}) }
 	}
 	requireFindings(t, map[string]breakage{
 		"a trial failed": {
@@ -53,7 +53,7 @@ func TestFindingsOfProfilesThatAreNotProved(t *testing.T) {
 			[]string{"verification: warning: nodepolicy/default: profile linux: not yet proved: check dns failed"},
 		},
 		"the trials may not be read": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.Nodes.Value.Unproved = NotKnown[[]impact.Unproved](Unknown{Reason: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			},
 			[]string{"verification: unknown: nodepolicy/default: you may not get configmaps"},

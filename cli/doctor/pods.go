@@ -12,8 +12,8 @@ import (
 // ComponentLabel shows which process a Pod runs.
 const ComponentLabel = "app.kubernetes.io/component"
 
-// trouble returns what keeps the first pod of a process that is not ready, where that is known.
-func trouble(seen Seen, component string) string {
+// podProblem returns what keeps the first pod of a process that is not ready, where that is known.
+func podProblem(seen Installation, component string) string {
 	for _, pod := range seen.Pods.Value {
 		if pod.Labels[ComponentLabel] != component {
 			continue
@@ -51,9 +51,9 @@ func isOurs(container string) bool {
 }
 
 // judgeVersions judges whether all pods run one image.
-func judgeVersions(seen Seen) answer {
+func judgeVersions(seen Installation) answer {
 	var a answer
-	if lacks(&a, "", seen.Pods); !seen.Pods.Found {
+	if addUnknown(&a, "", seen.Pods); !seen.Pods.Found {
 		return a
 	}
 	named, running := sets.New[string](), sets.New[string]()
@@ -77,14 +77,14 @@ func judgeVersions(seen Seen) answer {
 	if len(images) > 0 {
 		a.ok = "all pods run image " + images[0]
 	}
-	see := advice("If no rollout is going on, see which ones are behind:",
+	see := newRemedy("If no rollout is going on, see which ones are behind:",
 		seen.kubectl("get pods -l %s -o custom-columns='POD:.metadata.name,IMAGE:.spec.containers[*].image,ID:.status.containerStatuses[*].imageID'", PodSelector))
 	const object, consequence = "pods -l " + PodSelector, ": webhook and capture could decide differently"
 	switch {
 	case len(images) > 1:
-		a.find(Warning, object, see, "pods run different images: %s"+consequence, strings.Join(images, ", "))
+		a.add(Warning, object, see, "pods run different images: %s"+consequence, strings.Join(images, ", "))
 	case len(running) > 1:
-		a.find(Warning, object, see, "pods run %d different images under one name, %s"+consequence, len(running), images[0])
+		a.add(Warning, object, see, "pods run %d different images under one name, %s"+consequence, len(running), images[0])
 	}
 	return a
 }

@@ -17,104 +17,104 @@ var errNoPolicy = errors.New("the policy is not known")
 
 // InForce returns the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
 // an error if it is not known.
-func (s Seen) InForce() (policy.Policy, error) {
+func (s Installation) InForce() (policy.Policy, error) {
 	in, err := s.policyInForce()
 	return in.Policy, err
 }
 
 // policyInForce returns where it is from, too.
-func (s Seen) policyInForce() (in nodepolicy.InForce, err error) {
+func (s Installation) policyInForce() (inForce nodepolicy.InForce, err error) {
 	var object []byte
 	switch {
 	case s.Policy.Found:
 		if object, err = s.Policy.Value.MarshalJSON(); err != nil {
-			return in, err
+			return inForce, err
 		}
 	case !s.Policy.Absent:
-		return in, errNoPolicy
+		return inForce, errNoPolicy
 	}
 	var accepted map[string]string
 	if s.Accepted.Found {
 		accepted = s.Accepted.Value.Data
 	}
-	if in = nodepolicy.InForceOf(object, accepted, s.Gate()); in.Wrong != nil && !s.Accepted.asked() {
+	if inForce = nodepolicy.InForceOf(object, accepted, s.Gate()); inForce.Problem != nil && !s.Accepted.isKnown() {
 		err = errNoPolicy
 	}
-	return in, err
+	return inForce, err
 }
 
 // judgePolicy judges whether there is a policy that can be used, and whether it outlasts a loss of the object.
-func judgePolicy(seen Seen) answer {
+func judgePolicy(seen Installation) answer {
 	a := answer{ok: "valid"}
 	seen.compare(&a, checkPolicy)
-	lacks(&a, policyObject, seen.Policy)
-	if lacks(&a, acceptedObject, seen.Accepted); !seen.Policy.asked() {
+	addUnknown(&a, policyObject, seen.Policy)
+	if addUnknown(&a, acceptedObject, seen.Accepted); !seen.Policy.isKnown() {
 		return a
 	}
-	in, err := seen.policyInForce()
-	fallback := view.Replacement(in)
+	inForce, err := seen.policyInForce()
+	fallback := view.InForceInstead(inForce)
 	if err != nil {
 		fallback = "what was accepted last stays in force"
 	}
 	switch {
-	case seen.Policy.Found && in.Wrong != nil:
-		a.find(Error, policyObject,
-			advice("Correct it. The check names all errors:", seen.policyTo("nodekeep check -"), "kubectl edit "+policyObject),
-			"it cannot be used, and %s: %s", fallback, strings.ReplaceAll(strings.TrimPrefix(in.Wrong.Error(), "read policy: "), "\n", "; "))
-	case seen.Policy.Absent && seen.object(definitionObject).Found.Absent: // which is a finding already
-	case err == nil && in.Default():
+	case seen.Policy.Found && inForce.Problem != nil:
+		a.add(Error, policyObject,
+			newRemedy("Correct it. The check names all errors:", seen.policyTo("nodekeep check -"), "kubectl edit "+policyObject),
+			"it cannot be used, and %s: %s", fallback, strings.ReplaceAll(strings.TrimPrefix(inForce.Problem.Error(), "read policy: "), "\n", "; "))
+	case seen.Policy.Absent && seen.object(crdObject).Live.Absent: // which is a finding already
+	case err == nil && inForce.Default():
 		a.ok = "there is none, so the default policy is in force"
 	case seen.Policy.Absent:
-		a.find(Warning, policyObject,
-			advice("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
+		a.add(Warning, policyObject,
+			newRemedy("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
 			"it does not exist: %s", fallback)
-	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
-		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
+	case seen.Policy.Found && seen.Accepted.isKnown() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
+		a.add(Warning, acceptedObject, newRemedy("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
 	case seen.Policy.Found:
-		lacks(&a, policyObject, seen.Pods)
-		if behind := in.Behind(seen.Pods.Value); len(behind) > 0 {
-			a.find(Warning, policyObject, advice("Wait a minute. Then see why they do not read it:", seen.kubectl("logs --selector %s --prefix", PodSelector)),
-				"it is not in force everywhere: %s", view.BehindSentence(in, behind))
+		addUnknown(&a, policyObject, seen.Pods)
+		if behind := inForce.Behind(seen.Pods.Value); len(behind) > 0 {
+			a.add(Warning, policyObject, newRemedy("Wait a minute. Then see why they do not read it:", seen.kubectl("logs --selector %s --prefix", PodSelector)),
+				"it is not in force everywhere: %s", view.OldPolicySentence(inForce, behind))
 		}
 	}
 	return a
 }
 
 // policyTo hands the NodePolicy to a command. If there is none, it is what is in force instead.
-func (s Seen) policyTo(command string) string {
-	in, err := s.policyInForce()
+func (s Installation) policyTo(command string) string {
+	inForce, err := s.policyInForce()
 	switch {
 	case !s.Policy.Absent:
 		return "kubectl get " + policyObject + " -o yaml | " + command
-	case err == nil && in.Copy == "":
+	case err == nil && inForce.AcceptedKey == "":
 		return "echo '{apiVersion: nodekeep.dev/v1alpha1, kind: NodePolicy, metadata: {name: default}}' | " + command
 	}
-	return s.kubectl(`get %s -o jsonpath='{.data.%s}' | %s`, acceptedObject, strings.ReplaceAll(cmp.Or(in.Copy, store.AcceptedPolicy), ".", `\.`), command)
+	return s.kubectl(`get %s -o jsonpath='{.data.%s}' | %s`, acceptedObject, strings.ReplaceAll(cmp.Or(inForce.AcceptedKey, store.AcceptedPolicy), ".", `\.`), command)
 }
 
-// judgedBy returns the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.
-func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
+// requirePolicy returns the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.
+func (s Installation) requirePolicy(a *answer, object string) (p policy.Policy, ok bool) {
 	p, err := s.InForce()
 	if err != nil {
-		a.find(Lacking, object, first(checkPolicy), "what the policy says of it is not known, since the policy cannot be read")
+		a.add(SeverityUnknown, object, fixFirst(checkPolicy), "what the policy says of it is not known, since the policy cannot be read")
 	}
 	return p, err == nil
 }
 
 // judgeLabelRules judges whether the rules for labels may remove and change labels.
-func judgeLabelRules(seen Seen) answer {
+func judgeLabelRules(seen Installation) answer {
 	var a answer
-	if lacks(&a, acceptedObject, seen.Accepted); !seen.Accepted.asked() {
+	if addUnknown(&a, acceptedObject, seen.Accepted); !seen.Accepted.isKnown() {
 		return a
 	}
-	inForce, ok := seen.judgedBy(&a, acceptedObject)
+	inForce, ok := seen.requirePolicy(&a, acceptedObject)
 	if !ok {
 		return a
 	}
 	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
 	case state == rulesHeld:
-		a.find(Warning, acceptedObject, seen.endHolding(inForce), "%s", view.HeldSentence(rules, seen.heldUntil()))
+		a.add(Warning, acceptedObject, seen.endHolding(inForce), "%s", view.HeldSentence(rules, seen.heldUntil()))
 	case state == rulesAccepted:
 		a.ok = "accepted: " + view.RulesNamed(rules) + "; capture follows within seconds"
 	case rules == policy.NoRules:
@@ -123,16 +123,16 @@ func judgeLabelRules(seen Seen) answer {
 		a.ok = "rules " + rules + " are in force"
 	}
 	if len(inForce.LabelRules().Asks()) > 0 {
-		lacks(&a, "", seen.Nodes)
+		addUnknown(&a, "", seen.Nodes)
 	}
-	a.missing(seen.Nodes.Value.Missing)
+	a.addMissingFacts(seen.Nodes.Value.Missing)
 	return a
 }
 
-// missing adds notes of facts that rules ask for and no Node has.
-func (a *answer) missing(facts []impact.MissingFact) {
+// addMissingFacts adds notes of facts that rules ask for and no Node has.
+func (a *answer) addMissingFacts(facts []impact.MissingFact) {
 	for _, fact := range facts {
-		a.find(Note, "", advice(fact.Next, fact.Commands...), "%s", fact.Description)
+		a.add(Note, "", newRemedy(fact.Next, fact.Commands...), "%s", fact.Description)
 	}
 	if len(facts) > 0 {
 		a.ok += "; see the notes below"
@@ -140,26 +140,26 @@ func (a *answer) missing(facts []impact.MissingFact) {
 }
 
 // heldUntil says until when rules that are not in force only add labels.
-func (s Seen) heldUntil() string {
-	in, err := s.policyInForce()
+func (s Installation) heldUntil() string {
+	inForce, err := s.policyInForce()
 	if err != nil || !s.Accepted.Found {
-		return view.HeldUntil(in, "")
+		return view.HeldUntil(inForce, "")
 	}
-	return view.HeldUntil(in, s.Accepted.Value.Data[store.RulesAccepted])
+	return view.HeldUntil(inForce, s.Accepted.Value.Data[store.RulesAccepted])
 }
 
 // endHolding returns how rules get in force that only add labels. Until capture has counted what they change, there is nothing to accept.
-func (s Seen) endHolding(p policy.Policy) Remedy {
-	if s.Policy.Found && text(s.Policy.Value.Object, "status", "held", "rules") == p.RulesHash() {
+func (s Installation) endHolding(p policy.Policy) Remedy {
+	if s.Policy.Found && stringAt(s.Policy.Value.Object, "status", "held", "rules") == p.RulesHash() {
 		return acceptRules(p)
 	}
-	return advice("Wait a minute. Then see why capture does not count:", s.logs(CaptureDeployment))
+	return newRemedy("Wait a minute. Then see why capture does not count:", s.logs(CaptureDeployment))
 }
 
 // acceptRules returns how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
 func acceptRules(p policy.Policy) Remedy {
 	accept := "nodekeep accept rules " + p.RulesHash()
-	remedy := advice("See on how many Nodes; then accept them, or take the change of the policy back:", accept+" --dry-run", accept)
+	remedy := newRemedy("See on how many Nodes; then accept them, or take the change of the policy back:", accept+" --dry-run", accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew {
 			remedy.Commands[1] = finishMigration(m.From, m.To)
@@ -178,7 +178,7 @@ const (
 	rulesHeld
 )
 
-func (s Seen) rulesState(p policy.Policy) rulesState {
+func (s Installation) rulesState(p policy.Policy) rulesState {
 	inForce, accepted := policy.NoRules, ""
 	if s.Accepted.Found {
 		data := s.Accepted.Value.Data

@@ -1,7 +1,7 @@
 package doctor
 
-// Read is what was found out about one thing. The zero value is not known.
-type Read[T any] struct {
+// Reading is what was found out about one thing. The zero value is not known.
+type Reading[T any] struct {
 	Value  T
 	Found  bool // the value counts
 	Absent bool // the API server reports that there is no such thing
@@ -17,16 +17,16 @@ type Unknown struct {
 }
 
 // Found returns a value that was read.
-func Found[T any](value T) Read[T] { return Read[T]{Value: value, Found: true} }
+func Found[T any](value T) Reading[T] { return Reading[T]{Value: value, Found: true} }
 
 // Absent returns an object that does not exist, by the API server's answer.
-func Absent[T any]() Read[T] { return Read[T]{Absent: true} }
+func Absent[T any]() Reading[T] { return Reading[T]{Absent: true} }
 
 // NotKnown is something that could not be found out.
-func NotKnown[T any](unknown Unknown) Read[T] { return Read[T]{Unknown: unknown} }
+func NotKnown[T any](unknown Unknown) Reading[T] { return Reading[T]{Unknown: unknown} }
 
-// asked reports whether it is known: either way.
-func (r Read[T]) asked() bool { return r.Found || r.Absent }
+// isKnown reports whether it is known: either way.
+func (r Reading[T]) isKnown() bool { return r.Found || r.Absent }
 
 // Sample names the first of many and counts all.
 type Sample[T any] struct {
@@ -34,17 +34,17 @@ type Sample[T any] struct {
 	First []T
 }
 
-// mostNamed is how many of many are named.
-const mostNamed = 10
+// maxNamed is how many of many are named.
+const maxNamed = 10
 
 // left returns how many are not named.
-func (f Sample[T]) left() int { return f.All - len(f.First) }
+func (s Sample[T]) left() int { return s.All - len(s.First) }
 
 // Add counts one more, and reports whether it is named.
-func (f *Sample[T]) Add(item T) (named bool) {
-	if f.All++; len(f.First) == mostNamed {
+func (s *Sample[T]) Add(item T) (named bool) {
+	if s.All++; len(s.First) == maxNamed {
 		return false
 	}
-	f.First = append(f.First, item)
+	s.First = append(s.First, item)
 	return true
 }

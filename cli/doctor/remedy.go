@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 )
 
-func advice(text string, commands ...string) Remedy { return Remedy{Text: text, Commands: commands} }
+func newRemedy(text string, commands ...string) Remedy { return Remedy{Text: text, Commands: commands} }
 
 // What Helm writes on each object of a release.
 const (
@@ -22,20 +22,20 @@ const (
 // release is the Helm release of an installation. Its fields are empty where objects name none that can exist.
 type release struct{ name, namespace string }
 
-// possible matches names that a release or a namespace can have. Other names are not shown in commands.
-var possible = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+// validName matches names that a release or a namespace can have. Other names are not shown in commands.
+var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// mostRelease is how long the name of a release may be.
-const mostRelease = 53
+// maxReleaseName is how long the name of a release may be.
+const maxReleaseName = 53
 
-// helm returns the release that objects of the installation belong to; ok reports whether Helm installed them.
-func (s Seen) helm() (r release, ok bool) {
-	for _, object := range s.Objects {
-		if !object.Found.Found || object.Found.Value.GetLabels()[managedBy] != "Helm" {
+// helmRelease returns the release that objects of the installation belong to; ok reports whether Helm installed them.
+func (s Installation) helmRelease() (r release, ok bool) {
+	for _, object := range s.ComparedObjects {
+		if !object.Live.Found || object.Live.Value.GetLabels()[managedBy] != "Helm" {
 			continue
 		}
 		ok = true
-		if r = releaseOf(object.Found.Value); r != (release{}) {
+		if r = releaseOf(object.Live.Value); r != (release{}) {
 			return r, ok
 		}
 	}
@@ -45,7 +45,7 @@ func (s Seen) helm() (r release, ok bool) {
 // releaseOf returns the release that an object names, if there can be such a one.
 func releaseOf(object *unstructured.Unstructured) release {
 	r := release{object.GetAnnotations()[releaseName], object.GetAnnotations()[releaseNamespace]}
-	if len(r.name) > mostRelease || !possible.MatchString(r.name) || !possible.MatchString(r.namespace) {
+	if len(r.name) > maxReleaseName || !validName.MatchString(r.name) || !validName.MatchString(r.namespace) {
 		return release{}
 	}
 	return r
@@ -60,59 +60,59 @@ func (r release) upgrade() (commands []string) {
 }
 
 // upgrade returns the helm upgrade of this installation; empty: it is no release.
-func (s Seen) upgrade() []string {
-	r, _ := s.helm()
+func (s Installation) upgrade() []string {
+	r, _ := s.helmRelease()
 	return r.upgrade()
 }
 
 // reinstall puts back what the manifests hold.
-func (s Seen) reinstall() Remedy {
-	if r, ok := s.helm(); ok {
-		return advice("Run helm upgrade again, in a checkout of the installed version:", r.upgrade()...)
+func (s Installation) reinstall() Remedy {
+	if r, ok := s.helmRelease(); ok {
+		return newRemedy("Run helm upgrade again, in a checkout of the installed version:", r.upgrade()...)
 	}
-	return advice("Apply again what nodekeep was installed from (or run helm upgrade):",
+	return newRemedy("Apply again what nodekeep was installed from (or run helm upgrade):",
 		"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/crd.yaml", "kubectl apply --server-side -f manifests/nodekeep.yaml")
 }
 
 // reapply is for an object that was changed: the API server names a conflict with who has changed it.
-func (s Seen) reapply() Remedy {
-	if r, ok := s.helm(); ok {
-		return advice("Run helm upgrade again, in a checkout of the installed version. If it reports a conflict, copy the change into the values, or undo it:",
+func (s Installation) reapply() Remedy {
+	if r, ok := s.helmRelease(); ok {
+		return newRemedy("Run helm upgrade again, in a checkout of the installed version. If it reports a conflict, copy the change into the values, or undo it:",
 			r.upgrade()...)
 	}
-	return advice("Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:",
+	return newRemedy("Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:",
 		s.reinstall().Commands...)
 }
 
 // reinstallVerify puts back what belongs to verification. The other manifests contain nothing of it.
-func (s Seen) reinstallVerify() Remedy {
-	if r, ok := s.helm(); ok {
-		return advice("Set verify.enabled to true in values.yaml, and run helm upgrade, in a checkout of the installed version:", r.upgrade()...)
+func (s Installation) reinstallVerify() Remedy {
+	if r, ok := s.helmRelease(); ok {
+		return newRemedy("Set verify.enabled to true in values.yaml, and run helm upgrade, in a checkout of the installed version:", r.upgrade()...)
 	}
-	return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
+	return newRemedy("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
 }
 
 // scaleUp is for a process whose Deployment is scaled to nothing. With Helm the number is a value, which the next upgrade sets again.
-func (s Seen) scaleUp(component, object string) Remedy {
+func (s Installation) scaleUp(component, object string) Remedy {
 	replicas, found, err := unstructured.NestedInt64(s.object(object).Shipped.Object, "spec", "replicas")
 	if err != nil || !found {
 		replicas = 2
 	}
-	if r, ok := s.helm(); ok {
-		return advice(fmt.Sprintf("Scale it up again: set %s.replicas to %d in values.yaml, and run helm upgrade:", component, replicas), r.upgrade()...)
+	if r, ok := s.helmRelease(); ok {
+		return newRemedy(fmt.Sprintf("Scale it up again: set %s.replicas to %d in values.yaml, and run helm upgrade:", component, replicas), r.upgrade()...)
 	}
-	return advice("Scale it up again:", s.kubectl("scale %s --replicas=%d", object, replicas))
+	return newRemedy("Scale it up again:", s.kubectl("scale %s --replicas=%d", object, replicas))
 }
 
 // nothingInstalled reports whether it is known that nodekeep is not installed: nothing exists but what an uninstallation leaves.
-func (s Seen) nothingInstalled() bool {
-	for _, object := range s.Objects {
-		if object.Found.Found && object.Name() != definitionObject {
+func (s Installation) nothingInstalled() bool {
+	for _, object := range s.ComparedObjects {
+		if object.Live.Found && object.Name() != crdObject {
 			return false
 		}
 	}
 	for _, name := range []string{mutatingObject, validatingObject, webhookObject, captureObject} {
-		if !s.object(name).Found.Absent {
+		if !s.object(name).Live.Absent {
 			return false
 		}
 	}
@@ -120,8 +120,8 @@ func (s Seen) nothingInstalled() bool {
 }
 
 // otherNamespace is another namespace that the webhook configurations name, where no Deployment is in this one; else it is empty.
-func (s Seen) otherNamespace() string {
-	if !s.object(webhookObject).Found.Absent || !s.object(captureObject).Found.Absent {
+func (s Installation) otherNamespace() string {
+	if !s.object(webhookObject).Live.Absent || !s.object(captureObject).Live.Absent {
 		return ""
 	}
 	for _, hook := range s.hooks() {
@@ -133,24 +133,24 @@ func (s Seen) otherNamespace() string {
 }
 
 // install installs nodekeep.
-func (s Seen) install() Remedy {
+func (s Installation) install() Remedy {
 	namespace := cmp.Or(s.Namespace, manifests.Namespace)
-	return advice("Install it, in a checkout. values.yaml has the repository of your image (image.repository):",
+	return newRemedy("Install it, in a checkout. values.yaml has the repository of your image (image.repository):",
 		"helm install nodekeep manifests/chart --namespace "+namespace+" --create-namespace --values values.yaml --wait")
 }
 
-// called matches where the name of the program begins in a command line.
-var called = regexp.MustCompile(`(^|\| )nodekeep `)
+// programName matches where the name of the program begins in a command line.
+var programName = regexp.MustCompile(`(^|\| )nodekeep `)
 
 // inNamespace returns a remedy whose commands of nodekeep are for this installation, where its namespace is not the default one.
-func (s Seen) inNamespace(remedy Remedy) Remedy {
+func (s Installation) inNamespace(remedy Remedy) Remedy {
 	if s.Namespace == "" || s.Namespace == manifests.Namespace {
 		return remedy
 	}
 	commands := remedy.Commands
 	remedy.Commands = nil
 	for _, command := range commands {
-		if called.MatchString(command) {
+		if programName.MatchString(command) {
 			command += " -n " + s.Namespace
 		}
 		remedy.Commands = append(remedy.Commands, command)
@@ -158,20 +158,20 @@ func (s Seen) inNamespace(remedy Remedy) Remedy {
 	return remedy
 }
 
-// first returns the remedy to correct first what another check has found.
-func first(check string) Remedy { return advice("Correct first what " + check + " has found.") }
+// fixFirst returns the remedy to correct first what another check has found.
+func fixFirst(check string) Remedy { return newRemedy("Correct first what " + check + " has found.") }
 
 // kubectl returns a command in the release namespace.
-func (s Seen) kubectl(command string, args ...any) string {
+func (s Installation) kubectl(command string, args ...any) string {
 	return "kubectl -n " + s.Namespace + " " + fmt.Sprintf(command, args...)
 }
 
 // logs shows what a process says.
-func (s Seen) logs(deployment string) string {
+func (s Installation) logs(deployment string) string {
 	return s.kubectl("logs deployment/%s --tail=50", deployment)
 }
 
 // pods shows what becomes of the pods of a process.
-func (s Seen) pods(component string) string {
+func (s Installation) pods(component string) string {
 	return s.kubectl("describe pods -l %s,%s=%s", PodSelector, ComponentLabel, component)
 }

@@ -21,7 +21,7 @@ const (
 const unremoved = "Nodes that fail their checks are not removed, and wait with their taint"
 
 // removals returns the kinds of removal that profiles in force use, and the profiles, in the order of the policy.
-func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
+func (s Installation) removals() (kinds map[verify.RemovalKind][]string) {
 	kinds = map[verify.RemovalKind][]string{}
 	for _, profile := range s.Profiles().All() {
 		if profile.Removes() {
@@ -32,7 +32,7 @@ func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
 }
 
 // Removes reports whether a profile in force removes Nodes.
-func (s Seen) Removes() bool { return len(s.removals()) > 0 }
+func (s Installation) Removes() bool { return len(s.removals()) > 0 }
 
 // removed returns the objects that a kind of removal deletes.
 func removed(kind verify.RemovalKind) schema.GroupResource {
@@ -47,7 +47,7 @@ func removed(kind verify.RemovalKind) schema.GroupResource {
 }
 
 // needsRemoval reports whether the controller needs a right of its ClusterRole for removals. It needs the other rights for removals of any kind.
-func (s Seen) needsRemoval(right Right) bool {
+func (s Installation) needsRemoval(right Right) bool {
 	kinds := s.removals()
 	for _, kind := range verify.RemovalKinds() {
 		if right.Resource == removed(kind).Resource {
@@ -58,21 +58,21 @@ func (s Seen) needsRemoval(right Right) bool {
 }
 
 // judgeRemovals judges whether Nodes that fail can be removed. The rights are compared with the shipped ones elsewhere.
-func (s Seen) judgeRemovals(a *answer) {
+func (s Installation) judgeRemovals(a *answer) {
 	if !s.Removes() {
 		return
 	}
-	lacks(a, policyObject, s.Groups)
+	addUnknown(a, policyObject, s.APIGroups)
 	for _, kind := range verify.RemovalKinds() {
 		profiles, group := s.removals()[kind], removed(kind).Group
-		if len(profiles) == 0 || group == "" || !s.Groups.Found || slices.Contains(s.Groups.Value, group) {
+		if len(profiles) == 0 || group == "" || !s.APIGroups.Found || slices.Contains(s.APIGroups.Value, group) {
 			continue
 		}
-		a.find(Error, policyObject, advice("Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."),
+		a.add(Error, policyObject, newRemedy("Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."),
 			"profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved)
 	}
 	ledger := "configmap/" + verify.LedgerMap
-	lacks(a, ledger, s.Ledger)
+	addUnknown(a, ledger, s.Ledger)
 	if !s.Ledger.Found {
 		return
 	}
@@ -82,8 +82,8 @@ func (s Seen) judgeRemovals(a *answer) {
 		err = fmt.Errorf("it has no key %s", verify.LedgerKey)
 	}
 	if err != nil {
-		a.find(Error, ledger,
-			advice("Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
+		a.add(Error, ledger,
+			newRemedy("Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
 				fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)),
 			"in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved)
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // removing returns an installation whose profiles remove Nodes by these kinds, with the rights of all kinds.
-func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Seen) {
+func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Installation) {
 	t.Helper()
-	return func(s *Seen) {
+	return func(s *Installation) {
 		complete := inCluster(t, "complete.yaml")
-		for i := range s.Objects {
-			if name := s.Objects[i].Shipped.GetName(); name == removalName || s.Objects[i].Name() == "role/"+checksRole {
-				s.Objects[i] = complete[i]
+		for i := range s.ComparedObjects {
+			if name := s.ComparedObjects[i].Shipped.GetName(); name == removalName || s.ComparedObjects[i].Name() == "role/"+checksRole {
+				s.ComparedObjects[i] = complete[i]
 			}
 		}
 		var profiles []string
@@ -26,7 +26,7 @@ func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Seen) {
 			profiles = append(profiles, fmt.Sprintf("name: p-%s, nodeSelector: kind=%[1]s, onFailure: %[2]s", strings.ToLower(string(kind)), kind))
 		}
 		s.setPolicy(profilesOf(profiles...))
-		s.Groups, s.Ledger = Found([]string{"apps", "karpenter.sh", "cluster.x-k8s.io"}), Absent[*corev1.ConfigMap]()
+		s.APIGroups, s.Ledger = Found([]string{"apps", "karpenter.sh", "cluster.x-k8s.io"}), Absent[*corev1.ConfigMap]()
 		s.grantLookups()
 	}
 }
@@ -38,14 +38,14 @@ func TestFindingsOfRemovals(t *testing.T) {
 		bound       = "clusterrolebinding/" + removalName
 		consequence = ": Nodes that fail their checks are not removed, and wait with their taint"
 	)
-	ledger := func(data map[string]string) func(s *Seen) {
-		return func(s *Seen) {
+	ledger := func(data map[string]string) func(s *Installation) {
+		return func(s *Installation) {
 			removing(t, verify.RemoveNode)(s)
 			s.Ledger = Found(&corev1.ConfigMap{Data: data})
 		}
 	}
-	rest := func(kind verify.RemovalKind, object, patch string) func(s *Seen) {
-		return func(s *Seen) {
+	rest := func(kind verify.RemovalKind, object, patch string) func(s *Installation) {
+		return func(s *Installation) {
 			removing(t, kind)(s)
 			s.patch(t, object, patch)
 		}
@@ -55,9 +55,9 @@ func TestFindingsOfRemovals(t *testing.T) {
 		"a NodeClaim is removed": {removing(t, verify.RemoveNodeClaim), nil},
 		"a Machine is removed":   {removing(t, verify.RemoveMachine), nil},
 		"a Node is removed":      {removing(t, verify.RemoveNode), nil},
-		"no profile removes Nodes, and the rights are not there": {func(*Seen) {}, nil},
+		"no profile removes Nodes, and the rights are not there": {func(*Installation) {}, nil},
 		"the rights are not there": {
-			func(s *Seen) {
+			func(s *Installation) {
 				removing(t, verify.RemoveNodeClaim)(s)
 				s.remove(role, bound) // the emergency stop
 			},
@@ -75,18 +75,21 @@ func TestFindingsOfRemovals(t *testing.T) {
 			[]string{check + "warning: role/nodekeep-verify-checks: it does not grant get configmaps/nodekeep-verify in namespace nodekeep-checks: Nodes that fail their checks are not removed, and wait with their taint"},
 		},
 		"nothing confines it": {
-			func(s *Seen) { removing(t, verify.RemoveNode)(s); s.remove(removalPolicyObject) },
+			func(s *Installation) { removing(t, verify.RemoveNode)(s); s.remove(removalPolicyObject) },
 			[]string{check + "warning: " + removalPolicyObject + ": it does not exist: a thief of the controller's token can remove Nodes that take workloads"},
 		},
 		"Karpenter is not installed": {
-			func(s *Seen) { removing(t, verify.RemoveNodeClaim)(s); s.Groups = Found([]string{"apps"}) },
+			func(s *Installation) { removing(t, verify.RemoveNodeClaim)(s); s.APIGroups = Found([]string{"apps"}) },
 			[]string{check + "error: nodepolicy/default: profiles have onFailure: nodeClaim (p-nodeclaim), and the API server does not serve the API group karpenter.sh" + consequence},
 		},
 		"Cluster API is not installed": {
-			func(s *Seen) { removing(t, verify.RemoveMachine)(s); s.Groups = Found([]string{"karpenter.sh"}) },
+			func(s *Installation) {
+				removing(t, verify.RemoveMachine)(s)
+				s.APIGroups = Found([]string{"karpenter.sh"})
+			},
 			[]string{check + "error: nodepolicy/default: profiles have onFailure: machine (p-machine), and the API server does not serve the API group cluster.x-k8s.io" + consequence},
 		},
-		"neither is needed":      {func(s *Seen) { removing(t, verify.RemoveNode)(s); s.Groups = Found([]string{}) }, nil},
+		"neither is needed":      {func(s *Installation) { removing(t, verify.RemoveNode)(s); s.APIGroups = Found([]string{}) }, nil},
 		"the ledger is readable": {ledger(map[string]string{verify.LedgerKey: `{"removals":[]}`}), nil},
 		"the ledger is spoiled": {
 			ledger(map[string]string{verify.LedgerKey: "{"}),
@@ -97,7 +100,7 @@ func TestFindingsOfRemovals(t *testing.T) {
 			[]string{check + "error: configmap/nodekeep-verify: in namespace nodekeep-checks it cannot be read (it has no key removals.json)" + consequence},
 		},
 		"the ledger may not be read": {
-			func(s *Seen) {
+			func(s *Installation) {
 				removing(t, verify.RemoveNode)(s)
 				s.Ledger = NotKnown[*corev1.ConfigMap](Unknown{Reason: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			},

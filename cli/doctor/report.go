@@ -14,10 +14,10 @@ type Severity string
 
 // The severities, the worst first.
 const (
-	Error   Severity = "error"   // labels or taints are not restored, or Nodes do not get ready
-	Warning Severity = "warning" // it works, and will not under the next fault, or for long
-	Lacking Severity = "unknown" // it could not be found out
-	Note    Severity = "note"    // nothing is wrong, and an operator may want to know
+	Error           Severity = "error"   // labels or taints are not restored, or Nodes do not get ready
+	Warning         Severity = "warning" // it works, and will not under the next fault, or for long
+	SeverityUnknown Severity = "unknown" // it could not be found out
+	Note            Severity = "note"    // nothing is wrong, and an operator may want to know
 )
 
 // Finding is something that is not as it should be, or that could not be found out.
@@ -63,7 +63,7 @@ func (r Result) Summary() string {
 		}
 		switch {
 		case n == 0 || severity == Note:
-		case severity == Lacking:
+		case severity == SeverityUnknown:
 			parts = append(parts, fmt.Sprintf("%d unknown", n))
 		default:
 			parts = append(parts, view.Counted(n, string(severity)))
@@ -86,22 +86,22 @@ type answer struct {
 	findings []Finding
 }
 
-// find adds what is not as it should be.
-func (a *answer) find(severity Severity, object string, remedy Remedy, message string, args ...any) {
+// add adds what is not as it should be.
+func (a *answer) add(severity Severity, object string, remedy Remedy, message string, args ...any) {
 	a.findings = append(a.findings, Finding{Severity: severity, Object: object, Message: fmt.Sprintf(message, args...), Remedy: remedy})
 }
 
-// findMore adds how many there are in addition to those of many that are named.
-func findMore[T any](a *answer, severity Severity, sample Sample[T], message string, commands ...string) {
+// addRest adds how many there are in addition to those of many that are named.
+func addRest[T any](a *answer, severity Severity, sample Sample[T], message string, commands ...string) {
 	if left := sample.left(); left > 0 {
-		a.find(severity, "", advice("All of them:", commands...), "%d more %s", left, message)
+		a.add(severity, "", newRemedy("All of them:", commands...), "%d more %s", left, message)
 	}
 }
 
-// lacks adds that something could not be found out.
-func lacks[T any](a *answer, object string, read Read[T]) {
-	if !read.asked() {
-		a.find(Lacking, object, read.Unknown.Remedy, "%s", cmp.Or(read.Unknown.Reason, "it was not looked at"))
+// addUnknown adds that something could not be found out.
+func addUnknown[T any](a *answer, object string, read Reading[T]) {
+	if !read.isKnown() {
+		a.add(SeverityUnknown, object, read.Unknown.Remedy, "%s", cmp.Or(read.Unknown.Reason, "it was not looked at"))
 	}
 }
 
@@ -115,7 +115,7 @@ func (a answer) result(name string) Result {
 }
 
 // severities returns all of them, the worst first.
-func severities() []Severity { return []Severity{Error, Warning, Lacking, Note} }
+func severities() []Severity { return []Severity{Error, Warning, SeverityUnknown, Note} }
 
 // verb returns the verb of so many things.
 func verb(n int) string {
@@ -127,12 +127,12 @@ func verb(n int) string {
 
 func rank(s Severity) int { return slices.Index(severities(), s) }
 
-// Judge answers every question but those that are to be left out. Where nothing is installed in the namespace, that is the whole answer.
-func Judge(seen Seen, leaveOut []string) Report {
+// RunChecks answers every question but those that are to be left out. Where nothing is installed in the namespace, that is the whole answer.
+func RunChecks(seen Installation, skip []string) Report {
 	report := Report{Healthy: true}
-	absent := (seen.nothingInstalled() || seen.otherNamespace() != "") && !slices.Contains(leaveOut, checkInstallation)
+	absent := (seen.nothingInstalled() || seen.otherNamespace() != "") && !slices.Contains(skip, checkInstallation)
 	for _, check := range checks() {
-		if slices.Contains(leaveOut, check.name) || absent && check.name != checkInstallation {
+		if slices.Contains(skip, check.name) || absent && check.name != checkInstallation {
 			continue
 		}
 		result := check.judge(seen).result(check.name)
@@ -141,7 +141,7 @@ func Judge(seen Seen, leaveOut []string) Report {
 			switch finding.Severity {
 			case Note:
 				continue
-			case Lacking:
+			case SeverityUnknown:
 				report.Unknown++
 			default:
 				report.Findings++
@@ -162,7 +162,7 @@ type ReportedFinding struct {
 
 // Sentence returns the finding in one line. Findings of a missing right omit the object, so that they are shown once.
 func (f Finding) Sentence() string {
-	if f.Object == "" || f.Severity == Lacking {
+	if f.Object == "" || f.Severity == SeverityUnknown {
 		return f.Message
 	}
 	return f.Object + ": " + f.Message
@@ -193,8 +193,8 @@ func (r Report) Distinct() (all []ReportedFinding) {
 }
 
 // SameRemedy reports whether two findings have the same remedy.
-func (t ReportedFinding) SameRemedy(finding ReportedFinding) bool {
-	return t.Text == finding.Text && slices.Equal(t.Commands, finding.Commands)
+func (f ReportedFinding) SameRemedy(finding ReportedFinding) bool {
+	return f.Text == finding.Text && slices.Equal(f.Commands, finding.Commands)
 }
 
 // Names returns those of all checks, in their order.

@@ -22,11 +22,11 @@ type Right struct {
 
 // Denied reports in words that the caller lacks the right.
 func (r Right) Denied() string {
-	in := "in the whole cluster"
+	scope := "in the whole cluster"
 	if r.Namespace != "" {
-		in = "in namespace " + r.Namespace
+		scope = "in namespace " + r.Namespace
 	}
-	return fmt.Sprintf("you may not %s %s %s", r.Verb, r.fullResource(), in)
+	return fmt.Sprintf("you may not %s %s %s", r.Verb, r.fullResource(), scope)
 }
 
 // fullResource returns the resource with its API group, as kubectl takes it.
@@ -37,8 +37,8 @@ func (r Right) fullResource() string {
 	return r.Resource + "." + r.Group
 }
 
-// GrantedRight is a right that the caller needs, and whether he has it.
-type GrantedRight struct {
+// CheckedRight is a right that the caller needs, and whether he has it.
+type CheckedRight struct {
 	Right
 	Purpose string // what needs it
 	Granted bool
@@ -56,21 +56,21 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// lacking are rights that a role in the cluster does not grant, and what follows. An empty harm stands for what follows if the role itself is missing.
-type lacking struct {
-	harm
+// missingRights are rights that a role in the cluster does not grant, and what follows. An empty harm stands for what follows if the role itself is missing.
+type missingRights struct {
+	rightConsequence
 	rights []string
 }
 
-// harm is what follows from the lack of a right. It is for rights that do something else than the role as a whole.
-type harm struct {
+// rightConsequence is what follows from the lack of a right. It is for rights that do something else than the role as a whole.
+type rightConsequence struct {
 	role, resource, name string
 	severity             Severity
 	leadsTo              string
 }
 
-func harms() []harm {
-	return []harm{
+func harms() []rightConsequence {
+	return []rightConsequence{
 		{checksRole, "configmaps", verify.LedgerMap, Warning, unremoved},
 		{checksRole, "configmaps", "", Error, "reports of attempts that fail cannot be kept, so " + unverified},
 		{VerifyDeployment, "nodes/status", "", Warning, "the condition " + verify.Condition + " is not written"},
@@ -81,19 +81,21 @@ func harms() []harm {
 
 // lackingRights returns the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what follows. Rights
 // that this installation does not need are not among them.
-func (s Seen) lackingRights(object Object) (all []lacking) {
-	shipped, found, role := rulesOf(&object.Shipped), rulesOf(object.Found.Value), object.Shipped.GetName()
+func (s Installation) lackingRights(object Object) (all []missingRights) {
+	shipped, found, role := rulesOf(&object.Shipped), rulesOf(object.Live.Value), object.Shipped.GetName()
 	for _, right := range expand(shipped, object.Shipped.GetNamespace()) {
-		if grant(found, right) || grant(found, before136(right)) || !s.needsRight(role, right) {
+		if allows(found, right) || allows(found, before136(right)) || !s.needsRight(role, right) {
 			continue
 		}
-		var cause harm
-		if i := slices.IndexFunc(harms(), func(h harm) bool { return h.role == role && h.resource == right.Resource && h.name == right.Name }); i >= 0 {
+		var cause rightConsequence
+		if i := slices.IndexFunc(harms(), func(h rightConsequence) bool {
+			return h.role == role && h.resource == right.Resource && h.name == right.Name
+		}); i >= 0 {
 			cause = harms()[i]
 		}
-		i := slices.IndexFunc(all, func(o lacking) bool { return o.harm == cause })
+		i := slices.IndexFunc(all, func(o missingRights) bool { return o.rightConsequence == cause })
 		if i < 0 {
-			all, i = append(all, lacking{harm: cause}), len(all)
+			all, i = append(all, missingRights{rightConsequence: cause}), len(all)
 		}
 		all[i].rights = append(all[i].rights, right.String())
 	}
@@ -118,16 +120,16 @@ func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
-// grant reports whether one of the rules grants the right.
-func grant(rules []rbacv1.PolicyRule, right Right) bool {
+// allows reports whether one of the rules grants the right.
+func allows(rules []rbacv1.PolicyRule, right Right) bool {
 	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
-		return hasOrAll(rule.Verbs, right.Verb) && hasOrAll(rule.APIGroups, right.Group) && hasOrAll(rule.Resources, right.Resource) &&
+		return matches(rule.Verbs, right.Verb) && matches(rule.APIGroups, right.Group) && matches(rule.Resources, right.Resource) &&
 			(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
 	})
 }
 
 // needsRight reports whether the options of this installation need the right: with other options the chart does not grant it.
-func (s Seen) needsRight(role string, right Right) bool {
+func (s Installation) needsRight(role string, right Right) bool {
 	switch {
 	case right.Resource == "resourceslices":
 		inForce, err := s.InForce()
@@ -152,7 +154,7 @@ func (s Seen) needsRight(role string, right Right) bool {
 }
 
 // inline reports whether protected labels are to be restored in the CREATE itself.
-func (s Seen) inline() bool {
+func (s Installation) inline() bool {
 	inForce, err := s.InForce()
 	return err == nil && inForce.RestoresInline()
 }
@@ -179,45 +181,45 @@ func expand(rules []rbacv1.PolicyRule, namespace string) (all []Right) {
 
 // The rights that commands need, by what they are for.
 const (
-	toSee = "see"
-	toAct = "act"
+	purposeSee = "see"
+	purposeAct = "act"
 )
 
-// YourRights returns those that the operator's commands need of the caller.
-func YourRights(namespace string) []GrantedRight {
-	right := func(purpose, verb, resource, in string) GrantedRight {
+// CallerRights returns those that the operator's commands need of the caller.
+func CallerRights(namespace string) []CheckedRight {
+	right := func(purpose, verb, resource, namespace string) CheckedRight {
 		resource, group, _ := strings.Cut(resource, ".")
-		return GrantedRight{Right: Right{Verb: verb, Group: group, Resource: resource, Namespace: in}, Purpose: purpose}
+		return CheckedRight{Right: Right{Verb: verb, Group: group, Resource: resource, Namespace: namespace}, Purpose: purpose}
 	}
-	return []GrantedRight{
-		right(toSee, "get", "nodes", ""), right(toSee, "list", "nodes", ""),
-		right(toSee, "get", "configmaps", namespace), right(toSee, "list", "configmaps", namespace),
-		right(toSee, "get", PolicyDefinition, ""),
-		right(toAct, "patch", "nodes", ""),
-		right(toAct, "create", "configmaps", namespace), right(toAct, "patch", "configmaps", namespace), right(toAct, "delete", "configmaps", namespace),
+	return []CheckedRight{
+		right(purposeSee, "get", "nodes", ""), right(purposeSee, "list", "nodes", ""),
+		right(purposeSee, "get", "configmaps", namespace), right(purposeSee, "list", "configmaps", namespace),
+		right(purposeSee, "get", PolicyCRD, ""),
+		right(purposeAct, "patch", "nodes", ""),
+		right(purposeAct, "create", "configmaps", namespace), right(purposeAct, "patch", "configmaps", namespace), right(purposeAct, "delete", "configmaps", namespace),
 	}
 }
 
-// judgeYourRights judges whether the caller may see what commands show. That he may not change everything is no fault.
-func judgeYourRights(seen Seen) answer {
+// judgeCallerRights judges whether the caller may see what commands show. That he may not change everything is no fault.
+func judgeCallerRights(seen Installation) answer {
 	var a answer
-	lacks(&a, "", seen.You)
-	if lacks(&a, "", seen.Yours); !seen.Yours.Found {
+	addUnknown(&a, "", seen.Caller)
+	if addUnknown(&a, "", seen.CallerRights); !seen.CallerRights.Found {
 		return a
 	}
 	var lacking []string
-	for _, right := range seen.Yours.Value {
+	for _, right := range seen.CallerRights.Value {
 		switch {
 		case right.Granted:
-		case right.Purpose == toSee:
-			a.find(Lacking, "", GrantTo(seen.You.Value, seen.Namespace, right.Right), "%s", right.Denied())
+		case right.Purpose == purposeSee:
+			a.add(SeverityUnknown, "", GrantTo(seen.Caller.Value, seen.Namespace, right.Right), "%s", right.Denied())
 		default:
 			lacking = append(lacking, right.String())
 		}
 	}
-	a.ok = seen.You.Value + " may read and change Nodes and records"
+	a.ok = seen.Caller.Value + " may read and change Nodes and records"
 	if len(lacking) > 0 {
-		a.ok = seen.You.Value + " may read Nodes and records, and not " + strings.Join(slices.Compact(lacking), ", ")
+		a.ok = seen.Caller.Value + " may read Nodes and records, and not " + strings.Join(slices.Compact(lacking), ", ")
 	}
 	return a
 }

@@ -11,17 +11,17 @@ import (
 )
 
 // judgeAdmissionRules finds the rules of others that may judge Nodes when they register. It reads what they match, not what they decide.
-func judgeAdmissionRules(seen Seen) answer {
+func judgeAdmissionRules(seen Installation) answer {
 	var a answer
-	lacks(&a, "", seen.Policies)
-	lacks(&a, "", seen.Bindings)
-	lacks(&a, "", seen.AllValidating)
-	lacks(&a, "", seen.AllMutating)
-	lacks(&a, "", seen.Kyverno)
-	lacks(&a, "", seen.Gatekeeper)
+	addUnknown(&a, "", seen.ValidatingPolicies)
+	addUnknown(&a, "", seen.ValidatingBindings)
+	addUnknown(&a, "", seen.AllValidating)
+	addUnknown(&a, "", seen.AllMutating)
+	addUnknown(&a, "", seen.Kyverno)
+	addUnknown(&a, "", seen.Gatekeeper)
 	for _, object := range slices.Concat(seen.policiesOnNodes(), seen.webhooksOnNodes(), seen.enginesOnNodes()) {
-		a.find(Warning, object,
-			advice("See what it denies. Name restored labels that it denies in labels.defer of the policy, and exempt restored taints that it denies "+
+		a.add(Warning, object,
+			newRemedy("See what it denies. Name restored labels that it denies in labels.defer of the policy, and exempt restored taints that it denies "+
 				"in the rule. If it denies neither, --skip admission-rules.", "kubectl get "+object+" -o yaml"),
 			"it may judge the CREATE of Nodes. A label that the webhook restores counts as set by the kubelet: "+
 				"if this rule denies the label, the Node cannot register")
@@ -29,7 +29,7 @@ func judgeAdmissionRules(seen Seen) answer {
 	a.ok = "no rule of others judges the CREATE of Nodes"
 	var mutating []string
 	for _, configuration := range seen.AllMutating.Value {
-		if configuration.Name != Configuration && slices.ContainsFunc(configuration.Webhooks, func(webhook admissionregistrationv1.MutatingWebhook) bool {
+		if configuration.Name != WebhookConfigurationName && slices.ContainsFunc(configuration.Webhooks, func(webhook admissionregistrationv1.MutatingWebhook) bool {
 			return slices.ContainsFunc(webhook.Rules, matchesNodes)
 		}) {
 			mutating = append(mutating, "mutatingwebhookconfiguration/"+configuration.Name)
@@ -42,13 +42,13 @@ func judgeAdmissionRules(seen Seen) answer {
 }
 
 // policiesOnNodes returns the ValidatingAdmissionPolicies of others that a binding lets deny a Node.
-func (s Seen) policiesOnNodes() (objects []string) {
-	for _, policy := range s.Policies.Value {
+func (s Installation) policiesOnNodes() (objects []string) {
+	for _, policy := range s.ValidatingPolicies.Value {
 		constraints := policy.Spec.MatchConstraints
-		if strings.HasPrefix(policy.Name, Configuration+"-") || constraints == nil || len(constraints.ResourceRules) == 0 || !selectsNodes(constraints) {
+		if strings.HasPrefix(policy.Name, WebhookConfigurationName+"-") || constraints == nil || len(constraints.ResourceRules) == 0 || !selectsNodes(constraints) {
 			continue
 		}
-		if slices.ContainsFunc(s.Bindings.Value, func(binding admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+		if slices.ContainsFunc(s.ValidatingBindings.Value, func(binding admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
 			return binding.Spec.PolicyName == policy.Name && slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny) &&
 				(binding.Spec.MatchResources == nil || selectsNodes(binding.Spec.MatchResources))
 		}) {
@@ -60,11 +60,11 @@ func (s Seen) policiesOnNodes() (objects []string) {
 
 // webhooksOnNodes returns the configurations of others with a webhook that the API server calls. What Kyverno's and Gatekeeper's deny is
 // said by their own rules, where these are known.
-func (s Seen) webhooksOnNodes() (objects []string) {
+func (s Installation) webhooksOnNodes() (objects []string) {
 	for _, configuration := range s.AllValidating.Value {
 		labels := configuration.Labels
 		kyverno := labels["webhook.kyverno.io/managed-by"] != "" || labels["app.kubernetes.io/part-of"] == "kyverno"
-		if configuration.Name == Configuration || kyverno && s.Kyverno.asked() || labels["gatekeeper.sh/system"] != "" && s.Gatekeeper.asked() {
+		if configuration.Name == WebhookConfigurationName || kyverno && s.Kyverno.isKnown() || labels["gatekeeper.sh/system"] != "" && s.Gatekeeper.isKnown() {
 			continue
 		}
 		if slices.ContainsFunc(configuration.Webhooks, func(webhook admissionregistrationv1.ValidatingWebhook) bool {
@@ -77,7 +77,7 @@ func (s Seen) webhooksOnNodes() (objects []string) {
 }
 
 // enginesOnNodes returns the rules of Kyverno and Gatekeeper that may deny a Node. Kyverno's policies in a namespace act on nothing outside of it.
-func (s Seen) enginesOnNodes() (objects []string) {
+func (s Installation) enginesOnNodes() (objects []string) {
 	for i, object := range slices.Concat(s.Kyverno.Value, s.Gatekeeper.Value) {
 		selects := constraintSelectsNodes // of any kind
 		switch {
@@ -112,15 +112,15 @@ func selectsNodes(constraints *admissionregistrationv1.MatchResources) bool {
 // Source: rules.Matcher in apiserver/pkg/admission/plugin/webhook/predicates of k8s.io/kubernetes.
 func matchesNodes(rule admissionregistrationv1.RuleWithOperations) bool {
 	return (slices.Contains(rule.Operations, admissionregistrationv1.Create) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)) &&
-		hasOrAll(rule.APIGroups, "") && hasOrAll(rule.APIVersions, "v1") &&
+		matches(rule.APIGroups, "") && matches(rule.APIVersions, "v1") &&
 		slices.ContainsFunc(rule.Resources, func(resource string) bool {
 			name, part, _ := strings.Cut(resource, "/")
 			return (name == "nodes" || name == "*") && (part == "" || part == "*")
 		}) && (rule.Scope == nil || *rule.Scope != admissionregistrationv1.NamespacedScope)
 }
 
-// hasOrAll reports whether a list has the value or stands for all.
-func hasOrAll(list []string, value string) bool {
+// matches reports whether a list has the value or stands for all.
+func matches(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
@@ -131,9 +131,9 @@ func clusterPolicySelectsNodes(policy map[string]any) bool {
 	}
 	overridden := len(mapsIn(policy, "spec", "validationFailureActionOverrides")) > 0
 	return slices.ContainsFunc(mapsIn(policy, "spec", "rules"), func(rule map[string]any) bool {
-		action := text(rule, "validate", "failureAction")
+		action := stringAt(rule, "validate", "failureAction")
 		if action == "" {
-			action = text(policy, "spec", "validationFailureAction")
+			action = stringAt(policy, "spec", "validationFailureAction")
 		}
 		if _, validates := rule["validate"]; !validates || !strings.EqualFold(action, "enforce") && !overridden {
 			return false
@@ -149,8 +149,8 @@ func filterSelectsNodes(filter map[string]any) bool {
 	if _, found, err := unstructured.NestedMap(filter, "resources"); !found || err != nil {
 		return false
 	}
-	operations, kinds := texts(filter, "resources", "operations"), texts(filter, "resources", "kinds")
-	return (len(operations) == 0 || hasOrAll(operations, "CREATE")) && (len(kinds) == 0 || slices.ContainsFunc(kinds, func(kind string) bool {
+	operations, kinds := stringsAt(filter, "resources", "operations"), stringsAt(filter, "resources", "kinds")
+	return (len(operations) == 0 || matches(operations, "CREATE")) && (len(kinds) == 0 || slices.ContainsFunc(kinds, func(kind string) bool {
 		last := kind[strings.LastIndex(kind, "/")+1:]
 		return last == "Node" || strings.Contains(last, "*")
 	}))
@@ -161,7 +161,7 @@ func validatingPolicySelectsNodes(policy map[string]any) bool {
 	if enabled, found, _ := unstructured.NestedBool(policy, "spec", "evaluation", "admission", "enabled"); found && !enabled {
 		return false
 	}
-	if actions := texts(policy, "spec", "validationActions"); len(actions) > 0 && !slices.Contains(actions, string(admissionregistrationv1.Deny)) {
+	if actions := stringsAt(policy, "spec", "validationActions"); len(actions) > 0 && !slices.Contains(actions, string(admissionregistrationv1.Deny)) {
 		return false
 	}
 	raw, _, _ := unstructured.NestedMap(policy, "spec", "matchConstraints")
@@ -174,24 +174,24 @@ func validatingPolicySelectsNodes(policy map[string]any) bool {
 
 // constraintSelectsNodes reports whether a Gatekeeper constraint may deny a Node. A list that is left out stands for all.
 func constraintSelectsNodes(constraint map[string]any) bool {
-	action, kinds := text(constraint, "spec", "enforcementAction"), mapsIn(constraint, "spec", "match", "kinds")
-	if action == "dryrun" || action == "warn" || text(constraint, "spec", "match", "scope") == "Namespaced" {
+	action, kinds := stringAt(constraint, "spec", "enforcementAction"), mapsIn(constraint, "spec", "match", "kinds")
+	if action == "dryrun" || action == "warn" || stringAt(constraint, "spec", "match", "scope") == "Namespaced" {
 		return false
 	}
 	return len(kinds) == 0 || slices.ContainsFunc(kinds, func(entry map[string]any) bool {
-		groups, kinds := texts(entry, "apiGroups"), texts(entry, "kinds")
-		return (len(groups) == 0 || hasOrAll(groups, "")) && (len(kinds) == 0 || hasOrAll(kinds, "Node"))
+		groups, kinds := stringsAt(entry, "apiGroups"), stringsAt(entry, "kinds")
+		return (len(groups) == 0 || matches(groups, "")) && (len(kinds) == 0 || matches(kinds, "Node"))
 	})
 }
 
-// text returns a text somewhere in an object; empty where there is none.
-func text(object map[string]any, path ...string) string {
+// stringAt returns a text somewhere in an object; empty where there is none.
+func stringAt(object map[string]any, path ...string) string {
 	value, _, _ := unstructured.NestedString(object, path...)
 	return value
 }
 
-// texts returns a list of texts; nil where there is none.
-func texts(object map[string]any, path ...string) []string {
+// stringsAt returns a list of texts; nil where there is none.
+func stringsAt(object map[string]any, path ...string) []string {
 	values, _, _ := unstructured.NestedStringSlice(object, path...)
 	return values
 }

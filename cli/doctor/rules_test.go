@@ -12,7 +12,7 @@ import (
 )
 
 // requireNamed fails unless the check names this object alone, or nothing if it is empty.
-func requireNamed(t *testing.T, seen Seen, object string) {
+func requireNamed(t *testing.T, seen Installation, object string) {
 	t.Helper()
 	findings := judgeAdmissionRules(seen).findings
 	if object == "" {
@@ -62,7 +62,7 @@ func TestAValidatingAdmissionPolicyThatMayDenyTheCreateOfNodesIsNamed(t *testing
 			policy := admissionregistrationv1.ValidatingAdmissionPolicy{Spec: read[admissionregistrationv1.ValidatingAdmissionPolicySpec](t, c.spec)}
 			policy.Name = "p"
 			binding := admissionregistrationv1.ValidatingAdmissionPolicyBinding{Spec: read[admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec](t, c.binding)}
-			seen.Policies, seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{policy}), Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{binding})
+			seen.ValidatingPolicies, seen.ValidatingBindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{policy}), Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{binding})
 			requireNamed(t, seen, c.want)
 		})
 	}
@@ -73,8 +73,8 @@ func TestPoliciesOfNodekeepAreNotNamed(t *testing.T) {
 	ok := read[admissionregistrationv1.ValidatingAdmissionPolicySpec](t, `matchConstraints: {resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}`)
 	policy := admissionregistrationv1.ValidatingAdmissionPolicy{Spec: ok}
 	policy.Name = "nodekeep-guard"
-	seen.Policies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{policy})
-	seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{{Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{"Deny"}}}})
+	seen.ValidatingPolicies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{policy})
+	seen.ValidatingBindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{{Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{"Deny"}}}})
 	requireNamed(t, seen, "")
 }
 
@@ -106,7 +106,7 @@ func TestTheWebhookOfAnEngineIsNamedWhereItsRulesAreNotKnown(t *testing.T) {
 	seen.Kyverno = NotKnown[[]unstructured.Unstructured](Unknown{Reason: "you may not list clusterpolicies.kyverno.io"})
 	findings := judgeAdmissionRules(seen).findings
 	require.Len(t, findings, 2)
-	assert.Equal(t, Lacking, findings[0].Severity)
+	assert.Equal(t, SeverityUnknown, findings[0].Severity)
 	assert.Equal(t, "validatingwebhookconfiguration/w", findings[1].Object)
 }
 

@@ -15,62 +15,62 @@ import (
 	"nodekeep.dev/nodekeep/cli/impact"
 )
 
-// Seen is what was read of an installation.
-type Seen struct {
+// Installation is what was read of an installation.
+type Installation struct {
 	Namespace string    // that nodekeep is said to be installed in
 	Now       time.Time // by the API server's clock
 
-	APIServer Read[APIServer]
-	InCluster Read[*corev1.Namespace] // the namespace itself
-	Objects   []Object                // that are compared with the shipped ones; see [Shipped] and [Seen.Lookups]
+	APIServer       Reading[APIServer]
+	NamespaceObject Reading[*corev1.Namespace] // the namespace itself
+	ComparedObjects []Object                   // that are compared with the shipped ones; see [Shipped] and [Installation.Lookups]
 	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
-	Served []*x509.Certificate
-	// Certificate is the Secret of the serving certificate, see [Seen.ServingSecret], without private keys. It is read only if nothing shows what is
+	ServedChain []*x509.Certificate
+	// Certificate is the Secret of the serving certificate, see [Installation.ServingSecret], without private keys. It is read only if nothing shows what is
 	// served.
-	Certificate Read[*corev1.Secret]
-	Endpoints   Read[[]discoveryv1.EndpointSlice] // of the Service
-	Pods        Read[[]corev1.Pod]                // of all processes
-	GateServed  Read[bool]                        // the API server has MutatingAdmissionPolicies
+	Certificate            Reading[*corev1.Secret]
+	Endpoints              Reading[[]discoveryv1.EndpointSlice] // of the Service
+	Pods                   Reading[[]corev1.Pod]                // of all processes
+	MutatingPoliciesServed Reading[bool]                        // the API server has MutatingAdmissionPolicies
 
 	// Named are Nodes as dry-run creations returned them, one after the other. Unnamed is a dry run without a name. The webhook ignores it, so a gate
 	// on it is the gate policy's.
-	Named   Read[[]corev1.Node]
-	Unnamed Read[*corev1.Node]
+	NamedDryRuns  Reading[[]corev1.Node]
+	UnnamedDryRun Reading[*corev1.Node]
 
 	// Admission rules of the whole cluster. Those of nodekeep are among them.
-	Policies      Read[[]admissionregistrationv1.ValidatingAdmissionPolicy]
-	Bindings      Read[[]admissionregistrationv1.ValidatingAdmissionPolicyBinding]
-	AllValidating Read[[]admissionregistrationv1.ValidatingWebhookConfiguration]
-	AllMutating   Read[[]admissionregistrationv1.MutatingWebhookConfiguration]
-	Kyverno       Read[[]unstructured.Unstructured] // ClusterPolicies and ValidatingPolicies
-	Gatekeeper    Read[[]unstructured.Unstructured] // constraints
+	ValidatingPolicies Reading[[]admissionregistrationv1.ValidatingAdmissionPolicy]
+	ValidatingBindings Reading[[]admissionregistrationv1.ValidatingAdmissionPolicyBinding]
+	AllValidating      Reading[[]admissionregistrationv1.ValidatingWebhookConfiguration]
+	AllMutating        Reading[[]admissionregistrationv1.MutatingWebhookConfiguration]
+	Kyverno            Reading[[]unstructured.Unstructured] // ClusterPolicies and ValidatingPolicies
+	Gatekeeper         Reading[[]unstructured.Unstructured] // constraints
 
-	Leader Read[Leadership]
+	CaptureLease Reading[Leadership]
 
 	// The two objects that declare an emergency.
-	EmergencyRole    Read[*rbacv1.Role]
-	EmergencyBinding Read[*rbacv1.RoleBinding]
+	EmergencyRole    Reading[*rbacv1.Role]
+	EmergencyBinding Reading[*rbacv1.RoleBinding]
 
-	You     Read[string]         // the caller's name
-	Yours   Read[[]GrantedRight] // of those that commands need
-	Records Read[Records]        // all of them
-	Strays  Read[Sample[string]] // ConfigMaps that are named as records and not labelled as such
-	Nodes   Read[Nodes]
+	Caller            Reading[string]         // the caller's name
+	CallerRights      Reading[[]CheckedRight] // of those that commands need
+	Records           Reading[Records]        // all of them
+	UnlabelledRecords Reading[Sample[string]] // ConfigMaps that are named as records and not labelled as such
+	Nodes             Reading[Nodes]
 
-	Paused Read[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
+	PausedByFight Reading[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
 
-	Policy     Read[*unstructured.Unstructured] // the NodePolicy
-	Accepted   Read[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted
-	Inventory  Read[*corev1.ConfigMap]          // what capture notes of the sources of the inventory
-	Migrations Read[[]*impact.Migration]        // of the policy in force, counted
+	Policy     Reading[*unstructured.Unstructured] // the NodePolicy
+	Accepted   Reading[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted
+	Inventory  Reading[*corev1.ConfigMap]          // what capture notes of the sources of the inventory
+	Migrations Reading[[]*impact.Migration]        // of the policy in force, counted
 
-	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
-	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes
-	Asked        Read[Asked]             // what profiles name
+	VerifyLease           Reading[Leadership]        // of the replicas that verify Nodes
+	ChecksNamespaceObject Reading[*corev1.Namespace] // the namespace of the Pods that check Nodes
+	ProfileFacts          Reading[ProfileReading]    // what profiles name
 
 	// Only where a profile removes Nodes.
-	Groups Read[[]string]          // API groups that the API server serves
-	Ledger Read[*corev1.ConfigMap] // the removals of the last 24 hours
+	APIGroups Reading[[]string]          // API groups that the API server serves
+	Ledger    Reading[*corev1.ConfigMap] // the removals of the last 24 hours
 }
 
 // APIServer is what the API server says of itself.
@@ -90,18 +90,18 @@ type Leadership struct {
 
 // Names of what the manifests install.
 const (
-	Configuration     = "nodekeep" // both webhook configurations
-	WebhookDeployment = "nodekeep-webhook"
-	CaptureDeployment = "nodekeep-capture"
-	VerifyDeployment  = "nodekeep-verify"                 // its Lease and its policy have that name too
-	Service           = WebhookDeployment                 // that the API server calls
-	PodSelector       = "app.kubernetes.io/name=nodekeep" // of all processes
-	// Gate is the policy, its binding, and the Role and RoleBinding without which it is off. It is also the ConfigMap with the gate's key.
-	Gate    = "nodekeep-gate"
-	GateKey = "gate-key" // of that ConfigMap
+	WebhookConfigurationName = "nodekeep" // both webhook configurations
+	WebhookDeployment        = "nodekeep-webhook"
+	CaptureDeployment        = "nodekeep-capture"
+	VerifyDeployment         = "nodekeep-verify"                 // its Lease and its policy have that name too
+	WebhookServiceName       = WebhookDeployment                 // that the API server calls
+	PodSelector              = "app.kubernetes.io/name=nodekeep" // of all processes
+	// GateObjectName is the policy, its binding, and the Role and RoleBinding without which it is off. It is also the ConfigMap with the gate's key.
+	GateObjectName   = "nodekeep-gate"
+	GateConfigMapKey = "gate-key" // of that ConfigMap
 
-	PolicyName       = "default" // of the one NodePolicy
-	PolicyDefinition = "nodepolicies.nodekeep.dev"
+	PolicyName = "default" // of the one NodePolicy
+	PolicyCRD  = "nodepolicies.nodekeep.dev"
 
 	selfSignedSecret = "nodekeep-webhook-tls"
 )

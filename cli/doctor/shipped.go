@@ -20,17 +20,17 @@ import (
 
 // Objects, as kubectl takes them.
 const (
-	mutatingObject    = "mutatingwebhookconfiguration/" + Configuration
-	validatingObject  = "validatingwebhookconfiguration/" + Configuration
-	gatePolicyObject  = "mutatingadmissionpolicy/" + Gate
-	gateBindingObject = "mutatingadmissionpolicybinding/" + Gate
-	serviceObject     = "service/" + Service
+	mutatingObject    = "mutatingwebhookconfiguration/" + WebhookConfigurationName
+	validatingObject  = "validatingwebhookconfiguration/" + WebhookConfigurationName
+	gatePolicyObject  = "mutatingadmissionpolicy/" + GateObjectName
+	gateBindingObject = "mutatingadmissionpolicybinding/" + GateObjectName
+	serviceObject     = "service/" + WebhookServiceName
 	webhookObject     = "deployment/" + WebhookDeployment
 	captureObject     = "deployment/" + CaptureDeployment
 	verifyObject      = "deployment/" + VerifyDeployment
-	gateKeyObject     = "configmap/" + Gate
+	gateKeyObject     = "configmap/" + GateObjectName
 	policyObject      = "nodepolicy/" + PolicyName
-	definitionObject  = "customresourcedefinition/" + PolicyDefinition
+	crdObject         = "customresourcedefinition/" + PolicyCRD
 	acceptedObject    = "configmap/" + store.AcceptedName
 	metricsObject     = "clusterrolebinding/nodekeep-metrics"
 
@@ -39,17 +39,17 @@ const (
 
 // Consequences of objects that do not do their work.
 const (
-	unrestored = "no label is restored in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
-	unseen     = "an edit is lost if its Node is deleted before capture has observed it"
-	uncalled   = "the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
-	unserved   = "Nodes wait behind the gate until capture has completed them"
-	unrecorded = "edits are not recorded, and Nodes that wait behind the gate wait on"
-	ungated    = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
-	forgeable  = "a kubelet can forge nodekeep's annotations on its Node, so nodekeep reads them with care: " +
+	unrestored           = "no label is restored in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
+	deletionsUnobserved  = "an edit is lost if its Node is deleted before capture has observed it"
+	serviceDown          = "the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
+	webhookDown          = "Nodes wait behind the gate until capture has completed them"
+	unrecorded           = "edits are not recorded, and Nodes that wait behind the gate wait on"
+	ungated              = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
+	annotationsForgeable = "a kubelet can forge nodekeep's annotations on its Node, so nodekeep reads them with care: " +
 		"a removal of a protected label or taint that capture did not observe itself does not count, and the label or taint is restored"
-	unchanged  = "the policy cannot be changed; what was accepted last stays in force"
-	ungoverned = "the API server does not go by the section governance of the policy"
-	unrefused  = "the API server stores a NodePolicy that nodekeep cannot use, and what was accepted last stays in force"
+	policyFrozen       = "the policy cannot be changed; what was accepted last stays in force"
+	ungoverned         = "the API server does not go by the section governance of the policy"
+	policyNotValidated = "the API server stores a NodePolicy that nodekeep cannot use, and what was accepted last stays in force"
 )
 
 // expectation is an object that a check compares with the shipped one.
@@ -72,26 +72,26 @@ func expectations() (all []expectation) {
 	)
 	for _, row := range []expectation{
 		{checkRestore, mutatingObject, Error, unrestored},
-		{checkDeletion, validatingObject, Warning, unseen},
-		{checkEndpoints, serviceObject, Error, uncalled},
+		{checkDeletion, validatingObject, Warning, deletionsUnobserved},
+		{checkEndpoints, serviceObject, Error, serviceDown},
 		{checkGate, gatePolicyObject, Error, ungated},
 		{checkGate, gateBindingObject, Error, "the policy does nothing: " + ungated},
-		{checkGate, granted + Gate, Error, switchedOff},
-		{checkGuards, confined + guard.GuardName, Warning, forgeable},
-		{checkGuards, "mutatingadmissionpolicy,mutatingadmissionpolicybinding/" + guard.StripName, Warning, forgeable},
+		{checkGate, granted + GateObjectName, Error, switchedOff},
+		{checkGuards, confined + guard.GuardName, Warning, annotationsForgeable},
+		{checkGuards, "mutatingadmissionpolicy,mutatingadmissionpolicybinding/" + guard.StripName, Warning, annotationsForgeable},
 		{checkGuards, confined + guard.SelfTestName, Error, "a thief of the webhook's token can act as a kubelet"},
 		{checkGuards, confined + "nodekeep-records", Warning, "a thief of the webhook's or capture's token can change the policy"},
-		{checkWebhook, webhookObject, Error, unserved},
+		{checkWebhook, webhookObject, Error, webhookDown},
 		{checkCapture, captureObject, Error, unrecorded},
 		{checkGate, gateKeyObject, Warning, "commands take " + string(policy.DefaultGate) + " for the key of the gate's taint"},
-		{checkPolicy, definitionObject, Warning, unchanged},
-		{checkPolicy, validatingObject, Warning, unrefused},
+		{checkPolicy, crdObject, Warning, policyFrozen},
+		{checkPolicy, validatingObject, Warning, policyNotValidated},
 		{checkGovernance, confined + governance.DenyPolicy, Warning, ungoverned},
 		{checkGovernance, confined + governance.WarnPolicy, Warning, ungoverned},
 		{checkGovernance, confined + governance.AuditPolicy, Warning, ungoverned},
 		{checkRights, granted + "nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
-		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},
+		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + webhookDown},
 		{checkRights, account + CaptureDeployment, Error, "capture lacks rights: " + unrecorded},
 		{checkVerification, verifyObject, Error, unverified},
 		{checkVerification, "serviceaccount,priorityclass/" + verify.Account, Error, unchecked},
@@ -118,7 +118,7 @@ func expectations() (all []expectation) {
 // Object is an object of the manifests, and what the cluster has of it.
 type Object struct {
 	Shipped unstructured.Unstructured
-	Found   Read[*unstructured.Unstructured]
+	Live    Reading[*unstructured.Unstructured]
 }
 
 // Name returns the object as kubectl takes it.
@@ -138,8 +138,8 @@ func Shipped(namespace string) (objects []Object, err error) {
 }
 
 // objects returns what is known of an object of the manifests. Only a [LookupRole] is in several namespaces.
-func (s Seen) objects(name string) (all []Object) {
-	for _, object := range s.Objects {
+func (s Installation) objects(name string) (all []Object) {
+	for _, object := range s.ComparedObjects {
 		if object.Name() == name {
 			all = append(all, object)
 		}
@@ -148,31 +148,35 @@ func (s Seen) objects(name string) (all []Object) {
 }
 
 // object returns what is known of the first of them; nothing where there is none.
-func (s Seen) object(name string) Object { return append(s.objects(name), Object{})[0] }
+func (s Installation) object(name string) Object { return append(s.objects(name), Object{})[0] }
 
-// typed returns an object of the manifests as its Go type.
-func typed[T any](s Seen, name string) Read[*T] {
-	found := s.object(name).Found
+// decode returns an object of the manifests as its Go type.
+func decode[T any](s Installation, name string) Reading[*T] {
+	found := s.object(name).Live
 	if !found.Found {
-		return Read[*T]{Absent: found.Absent, Unknown: found.Unknown}
+		return Reading[*T]{Absent: found.Absent, Unknown: found.Unknown}
 	}
 	value := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Value.Object, value); err != nil {
-		return NotKnown[*T](Unknown{Reason: err.Error(), Remedy: advice("Use the kubectl plugin of the installed version.")})
+		return NotKnown[*T](Unknown{Reason: err.Error(), Remedy: newRemedy("Use the kubectl plugin of the installed version.")})
 	}
 	return Found(value)
 }
 
-func (s Seen) webhook() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, webhookObject) }
-func (s Seen) capture() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, captureObject) }
+func (s Installation) webhookDeployment() Reading[*appsv1.Deployment] {
+	return decode[appsv1.Deployment](s, webhookObject)
+}
+func (s Installation) captureDeployment() Reading[*appsv1.Deployment] {
+	return decode[appsv1.Deployment](s, captureObject)
+}
 
-// needed reports whether this installation needs the object: some belong to options of the chart.
-func (s Seen) needed(object string) bool {
+// isNeeded reports whether this installation needs the object: some belong to options of the chart.
+func (s Installation) isNeeded(object string) bool {
 	switch {
 	case object == metricsObject:
-		return set(s.webhook(), "metrics-secure") || set(s.capture(), "metrics-secure")
+		return flagIsOn(s.webhookDeployment(), "metrics-secure") || flagIsOn(s.captureDeployment(), "metrics-secure")
 	case object == verifyMetricsObject:
-		return set(s.verify(), "metrics-secure")
+		return flagIsOn(s.verifyDeployment(), "metrics-secure")
 	case strings.HasSuffix(object, "/"+removalName):
 		return s.Removes()
 	case strings.HasSuffix(object, "/"+LookupRole):
@@ -184,12 +188,14 @@ func (s Seen) needed(object string) bool {
 }
 
 // lacksMutatingPolicies reports whether the API server is known to have no MutatingAdmissionPolicies.
-func (s Seen) lacksMutatingPolicies() bool { return s.GateServed.Found && !s.GateServed.Value }
+func (s Installation) lacksMutatingPolicies() bool {
+	return s.MutatingPoliciesServed.Found && !s.MutatingPoliciesServed.Value
+}
 
 // compare adds to the answer of a check in which ways its objects are not as shipped.
-func (s Seen) compare(a *answer, check string) {
+func (s Installation) compare(a *answer, check string) {
 	for _, expected := range expectations() {
-		if expected.check != check || !s.needed(expected.object) {
+		if expected.check != check || !s.isNeeded(expected.object) {
 			continue
 		}
 		objects := s.objects(expected.object)
@@ -202,15 +208,15 @@ func (s Seen) compare(a *answer, check string) {
 	}
 }
 
-func (s Seen) compareObject(a *answer, expected expectation, object Object) {
+func (s Installation) compareObject(a *answer, expected expectation, object Object) {
 	find := func(e expectation, remedy Remedy, message string) {
-		a.find(e.severity, e.object, remedy, "%s%s: %s", object.location(), message, e.consequence)
+		a.add(e.severity, e.object, remedy, "%s%s: %s", object.namespaceText(), message, e.consequence)
 	}
-	lacks(a, expected.object, object.Found)
-	if object.Found.Absent {
+	addUnknown(a, expected.object, object.Live)
+	if object.Live.Absent {
 		find(expected, expected.reinstall(s), "it does not exist")
 	}
-	if !object.Found.Found {
+	if !object.Live.Found {
 		return
 	}
 	for _, lacking := range s.lackingRights(object) {
@@ -223,25 +229,25 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 	for _, difference := range s.differences(object) {
 		switch {
 		case !expected.covers(difference):
-		case difference.Path == entry(deletionHook): // an option of the chart
-			find(expected, s.leftOut(), "it has no webhook "+deletionHook)
+		case difference.Path == webhookPath(deletionHook): // an option of the chart
+			find(expected, s.omittedHookRemedy(), "it has no webhook "+deletionHook)
 		default:
-			find(expected.withDifference(difference), s.remedy(object, difference, expected.reapply(s)), difference.String())
+			find(expected.withDifference(difference), s.fieldRemedy(object, difference, expected.reapply(s)), difference.String())
 		}
 	}
 }
 
-// entry returns the path of a webhook in a configuration.
-func entry(hook string) string { return "webhooks[" + hook + "]" }
+// webhookPath returns the path of a webhook in a configuration.
+func webhookPath(hook string) string { return "webhooks[" + hook + "]" }
 
 // covers reports whether a difference belongs to the check. The entries of one configuration belong to two checks.
 func (e expectation) covers(d manifests.Difference) bool {
-	return e.object != validatingObject || strings.HasPrefix(d.Path, entry(policyHook)) == (e.check == checkPolicy)
+	return e.object != validatingObject || strings.HasPrefix(d.Path, webhookPath(policyHook)) == (e.check == checkPolicy)
 }
 
 // asShipped returns a check that only compares its objects with the shipped ones.
-func asShipped(check, ok string) func(Seen) answer {
-	return func(seen Seen) answer {
+func asShipped(check, ok string) func(Installation) answer {
+	return func(seen Installation) answer {
 		a := answer{ok: ok}
 		seen.compare(&a, check)
 		return a
@@ -268,14 +274,14 @@ type consequence struct {
 }
 
 func consequences() []consequence {
-	const joins = "an error in the policy keeps Nodes from joining"
+	const blocksJoin = "an error in the policy keeps Nodes from joining"
 	return []consequence{
 		{mutatingObject, "failurePolicy", "while the webhook is down, no Node can join and no kubelet can restart", Error},
-		{validatingObject, entry(policyHook) + ".failurePolicy", "while the webhook is down, no NodePolicy can be changed", Warning},
+		{validatingObject, webhookPath(policyHook) + ".failurePolicy", "while the webhook is down, no NodePolicy can be changed", Warning},
 		{validatingObject, "failurePolicy", "while the webhook is down, no Node can be deleted", Error},
-		{definitionObject, "", "the API server may refuse or drop fields of the policy that nodekeep knows", Warning},
-		{gatePolicyObject, "failurePolicy", joins, Error},
-		{guard.StripObject, "failurePolicy", joins, Error},
+		{crdObject, "", "the API server may refuse or drop fields of the policy that nodekeep knows", Warning},
+		{gatePolicyObject, "failurePolicy", blocksJoin, Error},
+		{guard.StripObject, "failurePolicy", blocksJoin, Error},
 		{guard.GuardObject, "failurePolicy", "an error in the policy keeps kubelets from updating their status", Error},
 		{gatePolicyObject, "reinvocationPolicy", "the policy adds the gate again after the webhook has removed it", Error},
 		{"", "timeoutSeconds", "a webhook that hangs holds up registrations, and with them the API server's share for Nodes' heartbeats", Warning},
@@ -287,15 +293,15 @@ func consequences() []consequence {
 	}
 }
 
-// leftOut returns the remedy for the webhook that sees deletions.
-func (s Seen) leftOut() Remedy {
+// omittedHookRemedy returns the remedy for the webhook that sees deletions.
+func (s Installation) omittedHookRemedy() Remedy {
 	remedy := s.reinstall()
 	remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
 	return remedy
 }
 
 // reinstall puts back the object of the expectation.
-func (e expectation) reinstall(s Seen) Remedy {
+func (e expectation) reinstall(s Installation) Remedy {
 	if e.check == checkVerification {
 		return s.reinstallVerify()
 	}
@@ -303,17 +309,17 @@ func (e expectation) reinstall(s Seen) Remedy {
 }
 
 // reapply is for the object of the expectation that was changed. With Helm, all of nodekeep is one release.
-func (e expectation) reapply(s Seen) Remedy {
-	if _, ok := s.helm(); !ok && e.check == checkVerification {
+func (e expectation) reapply(s Installation) Remedy {
+	if _, ok := s.helmRelease(); !ok && e.check == checkVerification {
 		return s.reinstallVerify()
 	}
 	return s.reapply()
 }
 
 // Gate returns the key of the gate's taint, as its ConfigMap names it.
-func (s Seen) Gate() policy.Gate {
-	if found := typed[corev1.ConfigMap](s, gateKeyObject); found.Found && found.Value.Data[GateKey] != "" {
-		return policy.Gate(found.Value.Data[GateKey])
+func (s Installation) Gate() policy.Gate {
+	if found := decode[corev1.ConfigMap](s, gateKeyObject); found.Found && found.Value.Data[GateConfigMapKey] != "" {
+		return policy.Gate(found.Value.Data[GateConfigMapKey])
 	}
 	return policy.DefaultGate
 }

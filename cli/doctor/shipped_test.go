@@ -34,7 +34,7 @@ func inCluster(t *testing.T, files ...string) (objects []Object) {
 		parsed[key] = fromFiles(t, shipped, files...)
 	}
 	for _, object := range parsed[key] {
-		object.Found.Value = object.Found.Value.DeepCopy()
+		object.Live.Value = object.Live.Value.DeepCopy()
 		objects = append(objects, object)
 	}
 	return objects
@@ -58,7 +58,7 @@ func policyIn(t *testing.T, file string) string {
 func fromFiles(t *testing.T, objects []Object, files ...string) []Object {
 	t.Helper()
 	for i := range objects {
-		objects[i].Found = Absent[*unstructured.Unstructured]()
+		objects[i].Live = Absent[*unstructured.Unstructured]()
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
@@ -72,7 +72,7 @@ func fromFiles(t *testing.T, objects []Object, files ...string) []Object {
 			complete(found.Object)
 			for i, object := range objects {
 				if object.Name() == manifests.Name(*found) && object.Shipped.GetNamespace() == found.GetNamespace() {
-					objects[i].Found = Found(found)
+					objects[i].Live = Found(found)
 				}
 			}
 		}
@@ -98,35 +98,35 @@ func complete(object map[string]any) {
 }
 
 // remove makes objects absent.
-func (s *Seen) remove(names ...string) {
-	for i := range s.Objects {
-		if slices.Contains(names, s.Objects[i].Name()) {
-			s.Objects[i].Found = Absent[*unstructured.Unstructured]()
+func (s *Installation) remove(names ...string) {
+	for i := range s.ComparedObjects {
+		if slices.Contains(names, s.ComparedObjects[i].Name()) {
+			s.ComparedObjects[i].Live = Absent[*unstructured.Unstructured]()
 		}
 	}
 }
 
 // edit changes an object that the cluster has.
-func edit[T any](s *Seen, name string, change func(*T)) {
-	typed := typed[T](*s, name).Value
+func edit[T any](s *Installation, name string, change func(*T)) {
+	typed := decode[T](*s, name).Value
 	change(typed)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
 		panic(err)
 	}
-	for i := range s.Objects {
-		if s.Objects[i].Name() == name {
-			s.Objects[i].Found.Value.Object = content
+	for i := range s.ComparedObjects {
+		if s.ComparedObjects[i].Name() == name {
+			s.ComparedObjects[i].Live.Value.Object = content
 		}
 	}
 }
 
 // patch changes an object that the cluster has by a JSON patch.
-func (s *Seen) patch(t *testing.T, name, operations string) {
+func (s *Installation) patch(t *testing.T, name, operations string) {
 	t.Helper()
 	decoded, err := jsonpatch.DecodePatch([]byte(operations))
 	require.NoError(t, err)
-	object := s.object(name).Found.Value
+	object := s.object(name).Live.Value
 	content, err := object.MarshalJSON()
 	require.NoError(t, err)
 	content, err = decoded.Apply(content)
@@ -135,7 +135,7 @@ func (s *Seen) patch(t *testing.T, name, operations string) {
 }
 
 // arg gives a process one more flag.
-func (s *Seen) arg(name, arg string) {
+func (s *Installation) arg(name, arg string) {
 	edit(s, name, func(d *appsv1.Deployment) {
 		container := &d.Spec.Template.Spec.Containers[0]
 		container.Args = append(container.Args, arg)
@@ -143,7 +143,7 @@ func (s *Seen) arg(name, arg string) {
 }
 
 // setPolicy makes the NodePolicy what a manifest says.
-func (s *Seen) setPolicy(manifest string) {
+func (s *Installation) setPolicy(manifest string) {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
 		panic(err)
@@ -152,7 +152,7 @@ func (s *Seen) setPolicy(manifest string) {
 }
 
 // accepts adds to what is noted of what is in force and was accepted.
-func (s *Seen) accepts(data map[string]string) {
+func (s *Installation) accepts(data map[string]string) {
 	if !s.Accepted.Found {
 		s.Accepted = Found(&corev1.ConfigMap{Data: map[string]string{}})
 	}
@@ -168,7 +168,7 @@ func inJSON(t *testing.T, manifest string) string {
 }
 
 // client changes how the API server calls the webhooks of a configuration.
-func (s *Seen) client(object string, change func(*admissionregistrationv1.WebhookClientConfig)) {
+func (s *Installation) client(object string, change func(*admissionregistrationv1.WebhookClientConfig)) {
 	if object == mutatingObject {
 		edit(s, object, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 			for i := range c.Webhooks {
@@ -185,7 +185,7 @@ func (s *Seen) client(object string, change func(*admissionregistrationv1.Webhoo
 }
 
 // bundle sets the caBundle of configurations; of both if none is named.
-func (s *Seen) bundle(pem []byte, objects ...string) {
+func (s *Installation) bundle(pem []byte, objects ...string) {
 	if len(objects) == 0 {
 		objects = []string{mutatingObject, validatingObject}
 	}
@@ -195,7 +195,7 @@ func (s *Seen) bundle(pem []byte, objects ...string) {
 }
 
 // byURL lets the API server call the webhooks by a URL.
-func (s *Seen) byURL() {
+func (s *Installation) byURL() {
 	for _, object := range []string{mutatingObject, validatingObject} {
 		s.client(object, func(c *admissionregistrationv1.WebhookClientConfig) {
 			c.URL = ptr.To("https://nodekeep-webhook.nodekeep-system.svc:9443" + *c.Service.Path)

@@ -21,10 +21,12 @@ const (
 // unverified is what follows where verification does not work.
 const unverified = "Nodes with a verification taint keep it and take no workloads"
 
-func (s Seen) verify() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, verifyObject) }
+func (s Installation) verifyDeployment() Reading[*appsv1.Deployment] {
+	return decode[appsv1.Deployment](s, verifyObject)
+}
 
 // Profiles returns those of the policy in force; none where it is not known.
-func (s Seen) Profiles() verify.Profiles {
+func (s Installation) Profiles() verify.Profiles {
 	inForce, err := s.InForce()
 	if err != nil {
 		return verify.Profiles{}
@@ -33,13 +35,13 @@ func (s Seen) Profiles() verify.Profiles {
 }
 
 // ChecksNamespace returns the namespace of the Pods that check Nodes.
-func (s Seen) ChecksNamespace() string {
-	return ChecksNamespaceOf(s.verify())
+func (s Installation) ChecksNamespace() string {
+	return ChecksNamespaceOf(s.verifyDeployment())
 }
 
 // VerificationKeys returns the keys of verification taints, in order. They are the keys of the profiles, and the default key, which a deleted profile may
 // have left.
-func (s Seen) VerificationKeys() []string {
+func (s Installation) VerificationKeys() []string {
 	keys := []string{verify.Taint}
 	for _, taint := range s.Profiles().Taints() {
 		keys = append(keys, taint.Key)
@@ -49,7 +51,7 @@ func (s Seen) VerificationKeys() []string {
 }
 
 // verifiedLabel returns the label of a verified Node.
-func (s Seen) verifiedLabel() string {
+func (s Installation) verifiedLabel() string {
 	if label := s.Profiles().Label; label != "" {
 		return label
 	}
@@ -57,23 +59,23 @@ func (s Seen) verifiedLabel() string {
 }
 
 // judgeVerification judges whether Nodes are verified, and can be. Where verification is off, no Node may wait for it.
-func judgeVerification(seen Seen) answer {
+func judgeVerification(seen Installation) answer {
 	var a answer
-	lacks(&a, verifyObject, seen.verify())
+	addUnknown(&a, verifyObject, seen.verifyDeployment())
 	switch profiles := seen.Profiles().All(); {
-	case seen.verify().Absent && len(profiles) > 0:
-		a.find(Error, verifyObject,
-			advice("The policy has profiles, so set verify.enabled to true in values.yaml (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
+	case seen.verifyDeployment().Absent && len(profiles) > 0:
+		a.add(Error, verifyObject,
+			newRemedy("The policy has profiles, so set verify.enabled to true in values.yaml (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
 				append(seen.upgrade(), seen.untaint()...)...), "it does not exist: "+unverified)
 		return a
-	case seen.verify().Absent:
+	case seen.verifyDeployment().Absent:
 		a.ok = "off: nodekeep-verify is not installed"
 		seen.judgeLeftTainted(&a)
 		return a
-	case !seen.verify().Found:
+	case !seen.verifyDeployment().Found:
 		return a
 	}
-	a = judgeDeployment(seen, checkVerification, seen.verify(), "verify", unverified)
+	a = judgeDeployment(seen, checkVerification, seen.verifyDeployment(), "verify", unverified)
 	a.ok = fmt.Sprintf("nodekeep-verify: %s; %s; the policy has %s", a.ok, seen.judgeVerifyLeader(&a), view.Counted(len(seen.Profiles().All()), "profile"))
 	seen.judgeChecksNamespace(&a)
 	seen.judgeRemovals(&a)
@@ -81,18 +83,18 @@ func judgeVerification(seen Seen) answer {
 	seen.judgePullSecrets(&a)
 	seen.judgeObstacles(&a)
 	seen.judgeProofs(&a)
-	lacks(&a, "", seen.Nodes)
+	addUnknown(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
-		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep show "+node.Name+" --verification"),
+		a.add(Warning, "node/"+node.Name, newRemedy("See what its checks report:", "nodekeep show "+node.Name+" --verification"),
 			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no new workloads", duration.HumanDuration(seen.Now.Sub(node.Start)))
 	}
-	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep list --waiting verification")
+	addRest(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep list --waiting verification")
 	return a
 }
 
 // untaint removes the verification taints of all Nodes.
-func (s Seen) untaint() (commands []string) {
+func (s Installation) untaint() (commands []string) {
 	for _, key := range s.VerificationKeys() {
 		commands = append(commands, fmt.Sprintf("kubectl taint nodes --all %s-", key))
 	}
@@ -100,55 +102,55 @@ func (s Seen) untaint() (commands []string) {
 }
 
 // judgeLeftTainted finds Nodes that wait for a controller that does not exist.
-func (s Seen) judgeLeftTainted(a *answer) {
-	lacks(a, "", s.Nodes)
+func (s Installation) judgeLeftTainted(a *answer) {
+	addUnknown(a, "", s.Nodes)
 	tainted := s.Nodes.Value.Unverified
 	for _, name := range tainted.First {
-		a.find(Error, "node/"+name, advice("Remove the taint; from all Nodes, that is:", s.untaint()...),
+		a.add(Error, "node/"+name, newRemedy("Remove the taint; from all Nodes, that is:", s.untaint()...),
 			"it has a verification taint, and verification is off: it takes no new workloads, and nothing removes the taint")
 	}
-	findMore(a, Error, tainted, "Nodes have a verification taint that nothing removes", s.untaint()...)
+	addRest(a, Error, tainted, "Nodes have a verification taint that nothing removes", s.untaint()...)
 }
 
 // judgeVerifyLeader reports who leads, or adds that nobody does.
-func (s Seen) judgeVerifyLeader(a *answer) string {
+func (s Installation) judgeVerifyLeader(a *answer) string {
 	object := "lease/" + VerifyDeployment
-	lacks(a, object, s.VerifyLeader)
-	leader := s.VerifyLeader.Value
-	if s.VerifyLeader.Found && leader.leads() {
+	addUnknown(a, object, s.VerifyLease)
+	leader := s.VerifyLease.Value
+	if s.VerifyLease.Found && leader.leads() {
 		return leader.holder() + " leads"
 	}
-	if s.VerifyLeader.Found && s.fromBefore(leader, s.verify()) && s.starts(s.verify()) {
+	if s.VerifyLease.Found && s.isOldLease(leader, s.verifyDeployment()) && s.isJustDeployed(s.verifyDeployment()) {
 		return "none leads yet: verify was installed moments ago"
 	}
-	if s.VerifyLeader.asked() {
-		a.find(Error, object, advice("See why none does:", s.pods("verify"), s.logs(VerifyDeployment)), "no replica of nodekeep-verify leads: "+unverified)
+	if s.VerifyLease.isKnown() {
+		a.add(Error, object, newRemedy("See why none does:", s.pods("verify"), s.logs(VerifyDeployment)), "no replica of nodekeep-verify leads: "+unverified)
 	}
 	return "nobody leads"
 }
 
 // judgeChecksNamespace judges whether Pods that check Nodes can be made, and no others that could do harm.
-func (s Seen) judgeChecksNamespace(a *answer) {
+func (s Installation) judgeChecksNamespace(a *answer) {
 	name := s.ChecksNamespace()
-	object, namespace := "namespace/"+name, s.ChecksIn
-	lacks(a, object, namespace)
+	object, namespace := "namespace/"+name, s.ChecksNamespaceObject
+	addUnknown(a, object, namespace)
 	const unstarted = ", so no Pod that checks a Node starts: " + unverified
 	switch {
 	case namespace.Absent:
-		a.find(Error, object, s.reinstallVerify(), "it does not exist"+unstarted)
+		a.add(Error, object, s.reinstallVerify(), "it does not exist"+unstarted)
 	case !namespace.Found:
 	case namespace.Value.DeletionTimestamp != nil:
-		a.find(Error, object, advice("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.upgrade()...),
+		a.add(Error, object, newRemedy("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.upgrade()...),
 			"it is being deleted"+unstarted)
 	case namespace.Value.Labels[podSecurity] != restricted:
-		a.find(Warning, object, advice("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),
+		a.add(Warning, object, newRemedy("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),
 			"its label %s is %q, not %q: who may make Pods in it can make privileged ones on any Node",
 			podSecurity, namespace.Value.Labels[podSecurity], restricted)
 	}
 }
 
-// SeeVerification takes note of a Node that waits to be verified.
-func (n *Nodes) SeeVerification(node *corev1.Node, keys []string, profiles verify.Profiles, now time.Time) {
+// AddVerification takes note of a Node that waits to be verified.
+func (n *Nodes) AddVerification(node *corev1.Node, keys []string, profiles verify.Profiles, now time.Time) {
 	if len(tainted(node, keys)) == 0 {
 		return
 	}

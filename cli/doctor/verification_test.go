@@ -27,9 +27,9 @@ func profilesOf(profiles ...string) string {
 
 func TestAnInstallationWithoutVerificationIsHealthy(t *testing.T) {
 	seen := healthy(t)
-	seen.Objects = inCluster(t, "crd.yaml", "nodekeep.yaml")
+	seen.ComparedObjects = inCluster(t, "crd.yaml", "nodekeep.yaml")
 	seen.Policy, seen.Accepted = Absent[*unstructured.Unstructured](), Absent[*corev1.ConfigMap]()
-	seen.VerifyLeader, seen.ChecksIn = Absent[Leadership](), Absent[*corev1.Namespace]()
+	seen.VerifyLease, seen.ChecksNamespaceObject = Absent[Leadership](), Absent[*corev1.Namespace]()
 	result := judgeVerification(seen).result(checkVerification)
 	assert.Equal(t, StatusOK, result.Status, result.Title)
 	assert.Equal(t, "off: nodekeep-verify is not installed", result.Title)
@@ -66,18 +66,18 @@ func TestFindingsOfVerification(t *testing.T) {
 	)
 	old := now.Add(-time.Hour)
 	taints := []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
-	tainted := func(s *Seen, name string, labels map[string]string, created time.Time) {
+	tainted := func(s *Installation, name string, labels map[string]string, created time.Time) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, CreationTimestamp: metav1.Time{Time: created}}, Spec: corev1.NodeSpec{Taints: taints}}
-		s.Nodes.Value.SeeVerification(node, s.VerificationKeys(), s.Profiles(), s.Now)
+		s.Nodes.Value.AddVerification(node, s.VerificationKeys(), s.Profiles(), s.Now)
 	}
 	linux := map[string]string{"kubernetes.io/os": "linux"}
 	requireFindings(t, map[string]breakage{
 		"the policy has profiles and nothing acts on them": {
-			func(s *Seen) { s.remove(verifyObject) },
+			func(s *Installation) { s.remove(verifyObject) },
 			[]string{check + "error: deployment/nodekeep-verify: it does not exist" + waits},
 		},
 		"it was switched off while Nodes waited": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.remove(verifyObject)
 				s.setPolicy(policytest.Head)
 				for i := range 12 {
@@ -89,11 +89,13 @@ func TestFindingsOfVerification(t *testing.T) {
 			}), check+"error: : 2 more Nodes have a verification taint that nothing removes"),
 		},
 		"no replica is available": {
-			func(s *Seen) { edit(s, verifyObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }) },
+			func(s *Installation) {
+				edit(s, verifyObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
+			},
 			[]string{check + "error: deployment/nodekeep-verify: none of 2 replicas is available" + waits},
 		},
 		"its pods do not tolerate the taint of a profile": { // it cannot free the Node that it would run on
-			func(s *Seen) {
+			func(s *Installation) {
 				edit(s, verifyObject, func(d *appsv1.Deployment) {
 					var kept []corev1.Toleration
 					for _, toleration := range d.Spec.Template.Spec.Tolerations {
@@ -107,40 +109,40 @@ func TestFindingsOfVerification(t *testing.T) {
 			[]string{check + "error: deployment/nodekeep-verify: its pods do not tolerate nodekeep.dev/unverified:NoSchedule: a cluster whose Nodes are all new does not recover by itself"},
 		},
 		"nobody has ever led": {
-			func(s *Seen) { s.VerifyLeader = Absent[Leadership]() },
+			func(s *Installation) { s.VerifyLease = Absent[Leadership]() },
 			[]string{check + "error: lease/nodekeep-verify: no replica of nodekeep-verify leads" + waits},
 		},
 		"nobody leads any more": {
-			func(s *Seen) { s.VerifyLeader = Found(lease("a", old)) },
+			func(s *Installation) { s.VerifyLease = Found(lease("a", old)) },
 			[]string{check + "error: lease/nodekeep-verify: no replica of nodekeep-verify leads" + waits},
 		},
 		"its namespace does not exist": {
-			func(s *Seen) { s.ChecksIn = Absent[*corev1.Namespace]() },
+			func(s *Installation) { s.ChecksNamespaceObject = Absent[*corev1.Namespace]() },
 			[]string{check + "error: " + checks + "it does not exist, so no Pod that checks a Node starts" + waits},
 		},
 		"its namespace is being deleted": {
-			func(s *Seen) { s.ChecksIn.Value.DeletionTimestamp = &metav1.Time{Time: now} },
+			func(s *Installation) { s.ChecksNamespaceObject.Value.DeletionTimestamp = &metav1.Time{Time: now} },
 			[]string{check + "error: " + checks + "it is being deleted, so no Pod that checks a Node starts" + waits},
 		},
 		"its namespace admits privileged Pods": {
-			func(s *Seen) { s.ChecksIn.Value.Labels[podSecurity] = "privileged" },
+			func(s *Installation) { s.ChecksNamespaceObject.Value.Labels[podSecurity] = "privileged" },
 			[]string{check + `warning: ` + checks + `its label pod-security.kubernetes.io/enforce is "privileged", not "restricted": who may make Pods in it can make privileged ones on any Node`},
 		},
 		"another namespace is named": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.arg(verifyObject, "--checks-namespace=other")
-				s.ChecksIn = Absent[*corev1.Namespace]()
+				s.ChecksNamespaceObject = Absent[*corev1.Namespace]()
 			},
 			[]string{check + "error: namespace/other: it does not exist, so no Pod that checks a Node starts" + waits},
 		},
 		"a right is missing": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.patch(t, "clusterrole/nodekeep-verify", `[{"op":"replace","path":"/rules/2/verbs","value":["get"]}]`)
 			},
 			[]string{check + "warning: clusterrole/nodekeep-verify: it does not grant patch nodes/status: the condition nodekeep.dev/Verified is not written"},
 		},
 		"rights of several kinds are missing": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.patch(t, "role/"+checksRole, `[{"op":"replace","path":"/rules","value":[]}]`)
 			},
 			[]string{
@@ -151,28 +153,28 @@ func TestFindingsOfVerification(t *testing.T) {
 			},
 		},
 		"the policy of its account was changed": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.patch(t, "validatingadmissionpolicy/nodekeep-verify", `[{"op":"replace","path":"/spec/matchConditions/0/expression","value":"false"}]`)
 			},
 			[]string{check + "warning: validatingadmissionpolicy/nodekeep-verify: spec.matchConditions[0].expression is false, and nodekeep ships request.userInfo..."},
 		},
 		"its Pods may preempt others": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.patch(t, "priorityclass/nodekeep-check", `[{"op":"replace","path":"/preemptionPolicy","value":"PreemptLowerPriority"}]`)
 			},
 			[]string{check + "error: priorityclass/nodekeep-check: preemptionPolicy is PreemptLowerPriority, and nodekeep ships Never..."},
 		},
 		"another priority, labels on the namespace and a worker image of one's own are choices": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.patch(t, "priorityclass/nodekeep-check", `[{"op":"replace","path":"/value","value":5}]`)
-				s.ChecksIn.Value.Labels["team"] = "infra"
+				s.ChecksNamespaceObject.Value.Labels["team"] = "infra"
 			}, nil,
 		},
 		"Nodes wait, and not for too long": {
-			func(s *Seen) { tainted(s, "new", linux, now.Add(-time.Minute)); tainted(s, "other", nil, old) }, nil,
+			func(s *Installation) { tainted(s, "new", linux, now.Add(-time.Minute)); tainted(s, "other", nil, old) }, nil,
 		},
 		"a Node waits for longer than its profile allows": {
-			func(s *Seen) { tainted(s, "stuck", linux, old) },
+			func(s *Installation) { tainted(s, "stuck", linux, old) },
 			[]string{check + "warning: node/stuck: it has waited to be verified for 60m, longer than the deadline of its profile, and takes no new workloads"},
 		},
 	})

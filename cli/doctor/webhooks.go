@@ -20,22 +20,22 @@ const (
 )
 
 // judgeRestoreWebhook judges whether the API server is configured to call the webhook for Nodes that register.
-func judgeRestoreWebhook(seen Seen) answer {
+func judgeRestoreWebhook(seen Installation) answer {
 	a := answer{ok: "configured for the CREATE of Nodes, fails open"}
 	seen.compare(&a, checkRestore)
 	position := func(name string) int {
 		return slices.IndexFunc(seen.hooks(), func(h hook) bool { return h.name == name })
 	}
 	first, second := position(protectedHook), position(restoreHook)
-	if seen.inline() && seen.object(mutatingObject).Found.Found && (first < 0 || first > second) {
-		a.find(Warning, mutatingObject, advice("Install nodekeep with labels.protected inline, or say deferred in the policy."),
+	if seen.inline() && seen.object(mutatingObject).Live.Found && (first < 0 || first > second) {
+		a.add(Warning, mutatingObject, newRemedy("Install nodekeep with labels.protected inline, or say deferred in the policy."),
 			"the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook)
 	}
 	return a
 }
 
 // recordsDeletions reports whether the API server calls the webhook when a Node is deleted.
-func (s Seen) recordsDeletions() bool {
+func (s Installation) recordsDeletions() bool {
 	return slices.ContainsFunc(s.hooks(), func(h hook) bool { return h.name == deletionHook })
 }
 
@@ -47,9 +47,9 @@ type hook struct {
 	client admissionregistrationv1.WebhookClientConfig
 }
 
-func (s Seen) hooks() (hooks []hook) {
+func (s Installation) hooks() (hooks []hook) {
 	for _, object := range []string{mutatingObject, validatingObject} {
-		configuration := typed[admissionregistrationv1.ValidatingWebhookConfiguration](s, object) // both kinds have what is needed here
+		configuration := decode[admissionregistrationv1.ValidatingWebhookConfiguration](s, object) // both kinds have what is needed here
 		if !configuration.Found {
 			continue
 		}

@@ -25,8 +25,8 @@ func TestFindingsOfCertificates(t *testing.T) {
 		blank       = "ca-bundle: unknown: secret/nodekeep-webhook-tls: there is no certificate to compare it with"
 		disbelief   = ": the API server does not believe the webhook"
 	)
-	serves := func(from, to time.Duration, name string) func(*Seen) {
-		return func(s *Seen) {
+	serves := func(from, to time.Duration, name string) func(*Installation) {
+		return func(s *Installation) {
 			ca := newAuthority(t)
 			s.Certificate.Value.Data = map[string][]byte{certificateKey: ca.serving(t, now.Add(from), now.Add(to), name), authoritiesKey: ca.pem}
 			s.bundle(ca.pem)
@@ -35,11 +35,11 @@ func TestFindingsOfCertificates(t *testing.T) {
 	const day = 24 * time.Hour
 	requireFindings(t, map[string]breakage{
 		"the Secret is not there": {
-			func(s *Seen) { s.Certificate = Absent[*corev1.Secret]() },
+			func(s *Installation) { s.Certificate = Absent[*corev1.Secret]() },
 			[]string{secret + "it does not exist: the webhook has no certificate to serve, and the API server does not call it", blank},
 		},
-		"the Secret is empty":       {func(s *Seen) { s.Certificate.Value.Data = nil }, []string{secret + "tls.crt holds no certificate" + disbelief, blank}},
-		"the Secret holds nonsense": {func(s *Seen) { s.Certificate.Value.Data[certificateKey] = encoded([]byte("no")) }, []string{secret + "tls.crt cannot be read" + disbelief, blank}},
+		"the Secret is empty":       {func(s *Installation) { s.Certificate.Value.Data = nil }, []string{secret + "tls.crt holds no certificate" + disbelief, blank}},
+		"the Secret holds nonsense": {func(s *Installation) { s.Certificate.Value.Data[certificateKey] = encoded([]byte("no")) }, []string{secret + "tls.crt cannot be read" + disbelief, blank}},
 		"the certificate has expired, and would be believed otherwise": {
 			serves(-90*day, -3*time.Hour, host), []string{secret + "the certificate expired 3h ago" + disbelief},
 		},
@@ -57,25 +57,25 @@ func TestFindingsOfCertificates(t *testing.T) {
 		"the certificate is for another name": {
 			serves(-day, 89*day, "other.svc"), []string{secret + "the certificate is for other.svc and not for " + host + disbelief},
 		},
-		"the bundle is empty":        {func(s *Seen) { s.bundle(nil, mutatingObject) }, []string{bundle + "holds no certificate" + consequence}},
-		"the bundle is nonsense":     {func(s *Seen) { s.bundle(encoded([]byte("no")), mutatingObject) }, []string{bundle + "cannot be read" + consequence}},
-		"the bundle is another CA's": {func(s *Seen) { s.bundle(newAuthority(t).pem, mutatingObject) }, []string{bundle + "does not vouch for the certificate (x509: ..."}},
+		"the bundle is empty":        {func(s *Installation) { s.bundle(nil, mutatingObject) }, []string{bundle + "holds no certificate" + consequence}},
+		"the bundle is nonsense":     {func(s *Installation) { s.bundle(encoded([]byte("no")), mutatingObject) }, []string{bundle + "cannot be read" + consequence}},
+		"the bundle is another CA's": {func(s *Installation) { s.bundle(newAuthority(t).pem, mutatingObject) }, []string{bundle + "does not vouch for the certificate (x509: ..."}},
 		"the bundles of policies and deletions are another CA's": {
-			func(s *Seen) { s.bundle(newAuthority(t).pem, validatingObject) },
+			func(s *Installation) { s.bundle(newAuthority(t).pem, validatingObject) },
 			[]string{
 				"ca-bundle: error: validatingwebhookconfiguration/nodekeep: policy.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ...",
 				"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ...",
 			},
 		},
 		"the bundle holds another CA as well": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.client(mutatingObject, func(c *admissionregistrationv1.WebhookClientConfig) {
 					c.CABundle = append(newAuthority(t).pem, c.CABundle...)
 				})
 			}, nil,
 		},
 		"there is no configuration that could hold a bundle": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.remove(mutatingObject, validatingObject)
 			},
 			[]string{
@@ -91,31 +91,33 @@ func TestFindingsOfCertificates(t *testing.T) {
 // What the webhook serves is enough: its Secret, with the private key, need not be read.
 func TestFindingsOfTheCertificateThatIsServed(t *testing.T) {
 	const day = 24 * time.Hour
-	serves := func(s *Seen, to time.Duration, name string) {
+	serves := func(s *Installation, to time.Duration, name string) {
 		ca := newAuthority(t)
 		chain, err := certificates(ca.serving(t, now.Add(-70*day), now.Add(to), name))
 		require.NoError(t, err)
-		s.Served, s.Certificate = chain, Read[*corev1.Secret]{}
+		s.ServedChain, s.Certificate = chain, Reading[*corev1.Secret]{}
 		s.bundle(ca.pem)
 	}
 	const host = "nodekeep-webhook.nodekeep-system.svc"
 	denied := NotKnown[[]corev1.Node](Unknown{Reason: "you may not create nodes", Remedy: Remedy{Text: "An administrator can grant it:"}})
 	requireFindings(t, map[string]breakage{
-		"it is valid for long": {func(s *Seen) { serves(s, 80*day, host) }, nil},
+		"it is valid for long": {func(s *Installation) { serves(s, 80*day, host) }, nil},
 		"nobody has renewed it": {
-			func(s *Seen) { serves(s, 20*day, host) },
+			func(s *Installation) { serves(s, 20*day, host) },
 			[]string{"certificate: warning: secret/nodekeep-webhook-tls: the certificate expires in 20d, and nobody has renewed it"},
 		},
 		"the caller may try no dry run, and not read the Secret": {
-			func(s *Seen) {
-				s.Certificate, s.Named = NotKnown[*corev1.Secret](Unknown{Reason: "you may not get secrets"}), denied
+			func(s *Installation) {
+				s.Certificate, s.NamedDryRuns = NotKnown[*corev1.Secret](Unknown{Reason: "you may not get secrets"}), denied
 			},
 			[]string{
 				"certificate: unknown: : you may not create nodes", "ca-bundle: unknown: : you may not create nodes", "webhook-answers: unknown: : you may not create nodes",
 			},
 		},
 		"the caller may not read the Secret, and the webhook shows nothing": {
-			func(s *Seen) { s.Certificate = NotKnown[*corev1.Secret](Unknown{Reason: "you may not get secrets"}) },
+			func(s *Installation) {
+				s.Certificate = NotKnown[*corev1.Secret](Unknown{Reason: "you may not get secrets"})
+			},
 			[]string{
 				"certificate: unknown: secret/nodekeep-webhook-tls: no answer to a dry run shows the certificate...",
 				"ca-bundle: unknown: secret/nodekeep-webhook-tls: no answer to a dry run shows the certificate...",
@@ -126,80 +128,84 @@ func TestFindingsOfTheCertificateThatIsServed(t *testing.T) {
 
 func TestTheRemedyOfACertificateDependsOnWhoIssuesIt(t *testing.T) {
 	byItself := healthy(t)
-	assert.Contains(t, byItself.renewal().Text, "The webhook renews it")
-	assert.Contains(t, byItself.renewal().Commands[1], `kubectl -n nodekeep-system patch secret/nodekeep-webhook-tls --type=merge -p '{"data":null}'`)
+	assert.Contains(t, byItself.renewalRemedy().Text, "The webhook renews it")
+	assert.Contains(t, byItself.renewalRemedy().Commands[1], `kubectl -n nodekeep-system patch secret/nodekeep-webhook-tls --type=merge -p '{"data":null}'`)
 
 	injected := healthy(t)
-	injected.Certificate = Read[*corev1.Secret]{}
+	injected.Certificate = Reading[*corev1.Secret]{}
 	edit(&injected, mutatingObject, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 		c.Annotations = map[string]string{injectedFrom: "nodekeep-system/of-cert-manager"}
 	})
-	assert.Equal(t, []string{"kubectl -n nodekeep-system describe certificate of-cert-manager"}, injected.renewal().Commands)
+	assert.Equal(t, []string{"kubectl -n nodekeep-system describe certificate of-cert-manager"}, injected.renewalRemedy().Commands)
 
 	byCertManager := healthy(t)
 	byCertManager.Certificate.Value.Annotations = map[string]string{issuedBy: "nodekeep-webhook"}
-	assert.Equal(t, []string{"kubectl -n nodekeep-system describe certificate nodekeep-webhook"}, byCertManager.renewal().Commands)
-	assert.Contains(t, byCertManager.injection(byCertManager.hooks()[0]).Commands[0], "cert-manager-cainjector")
+	assert.Equal(t, []string{"kubectl -n nodekeep-system describe certificate nodekeep-webhook"}, byCertManager.renewalRemedy().Commands)
+	assert.Contains(t, byCertManager.bundleRemedy(byCertManager.hooks()[0]).Commands[0], "cert-manager-cainjector")
 
 	byPeople := healthy(t)
 	byFiles(&byPeople)
 	assert.Equal(t, "mine", byPeople.ServingSecret())
 	assert.Equal(t, "secret/mine", byPeople.certificateObject())
-	assert.Contains(t, byPeople.renewal().Text, "Put another certificate for nodekeep-webhook.nodekeep-system.svc into the Secret")
+	assert.Contains(t, byPeople.renewalRemedy().Text, "Put another certificate for nodekeep-webhook.nodekeep-system.svc into the Secret")
 	delete(byPeople.Certificate.Value.Data, authoritiesKey)
-	assert.Empty(t, byPeople.injection(byPeople.hooks()[0]).Commands)
+	assert.Empty(t, byPeople.bundleRemedy(byPeople.hooks()[0]).Commands)
 }
 
 func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 	const consequence = ": the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
 	requireFindings(t, map[string]breakage{
 		"there is no Service": {
-			func(s *Seen) { s.remove(serviceObject) }, []string{"webhook-endpoints: error: service/nodekeep-webhook: it does not exist" + consequence},
+			func(s *Installation) { s.remove(serviceObject) }, []string{"webhook-endpoints: error: service/nodekeep-webhook: it does not exist" + consequence},
 		},
 		"there is nobody behind the Service": {
-			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: no Pod is behind it" + consequence},
+			func(s *Installation) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: no Pod is behind it" + consequence},
 		},
 		"nobody behind the Service is ready": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.Endpoints.Value[0].Endpoints = s.Endpoints.Value[0].Endpoints[:1]
 				s.Endpoints.Value[0].Endpoints[0].Conditions.Ready = ptr.To(false)
 			},
 			[]string{"webhook-endpoints: error: service/nodekeep-webhook: none of 1 endpoints is ready" + consequence},
 		},
 		"some behind the Service are not ready": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.Endpoints.Value = append(s.Endpoints.Value, discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}})
 			},
 			[]string{"webhook-endpoints: warning: service/nodekeep-webhook: 2 of 3 endpoints are ready"},
 		},
 		"no Service is called": {
-			func(s *Seen) {
+			func(s *Installation) {
 				s.byURL()
 				s.remove(serviceObject)
 				s.Endpoints = Found[[]discoveryv1.EndpointSlice](nil)
 			}, nil,
 		},
 		"no dry run returns with the stamp": {
-			func(s *Seen) { s.Named.Value = []corev1.Node{{}, {}, {}} },
+			func(s *Installation) { s.NamedDryRuns.Value = []corev1.Node{{}, {}, {}} },
 			[]string{"webhook-answers: error: : a dry-run creation of a Node returns without the webhook's stamp..."},
 		},
 		"one dry run in three returns without the stamp": {
-			func(s *Seen) { s.Named.Value[1] = corev1.Node{} },
+			func(s *Installation) { s.NamedDryRuns.Value[1] = corev1.Node{} },
 			[]string{"webhook-answers: error: : only 2 of 3 dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail"},
 		},
 		"the webhook leaves the gate on": {
-			func(s *Seen) { s.Named.Value[1].Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()} },
+			func(s *Installation) {
+				s.NamedDryRuns.Value[1].Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()}
+			},
 			[]string{"webhook-answers: warning: : the webhook leaves the gate on a Node that lacks nothing (1 of 3): it does not receive the records, or has another --gate-key"},
 		},
 		"the gate is not added": {
-			func(s *Seen) { s.Unnamed.Value.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule },
+			func(s *Installation) {
+				s.UnnamedDryRun.Value.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule
+			},
 			[]string{"gate-in-force: error: mutatingadmissionpolicy/nodekeep-gate: a dry-run creation of a Node returns without the gate, nodekeep.dev/restoring..."},
 		},
 	})
 }
 
 // byFiles lets the webhook serve from a Secret of the operator's.
-func byFiles(s *Seen) {
+func byFiles(s *Installation) {
 	edit(s, webhookObject, func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
 		pod.Containers[0].Args = append(pod.Containers[0].Args, "--cert-dir=/certs/")

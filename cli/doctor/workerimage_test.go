@@ -35,7 +35,7 @@ func TestTheRegistryOfAnImage(t *testing.T) {
 }
 
 func TestFindingsOfPullSecrets(t *testing.T) {
-	pulls := func(s *Seen) {
+	pulls := func(s *Installation) {
 		edit(s, verifyObject, func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "mirror"}}
 		})
@@ -44,7 +44,7 @@ func TestFindingsOfPullSecrets(t *testing.T) {
 		"the account of the Pods has no pull secret": {pulls, []string{
 			"verification: warning: serviceaccount/nodekeep-check: it has no imagePullSecrets mirror, which the Deployment has: Pods that check Nodes may not be able to pull their image",
 		}},
-		"the account of the Pods has it": {func(s *Seen) {
+		"the account of the Pods has it": {func(s *Installation) {
 			pulls(s)
 			edit(s, accountObject, func(a *corev1.ServiceAccount) {
 				a.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "mirror"}}

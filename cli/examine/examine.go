@@ -20,17 +20,17 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// atOnce is how many things are looked at at once.
-const atOnce = 8
+// maxParallel is how many things are looked at at once.
+const maxParallel = 8
 
 // examination reads an installation.
 type examination struct {
 	*cluster.Cluster
 	discovery    discovery.DiscoveryInterfaceWithContext
-	probes       kubernetes.Interface // for dry runs
+	dryRunClient kubernetes.Interface // for dry runs
 	certificates *servedCertificates  // by answers to them
 	options      Options
-	seen         doctor.Seen
+	seen         doctor.Installation
 	clockLag     time.Duration // this machine's clock, behind the API server's
 }
 
@@ -48,26 +48,26 @@ type look struct {
 }
 
 // Installation reads everything that checks need. It is an error if the API server cannot be reached, and if ctx ends.
-func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doctor.Seen, error) {
+func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doctor.Installation, error) {
 	objects, err := doctor.Shipped(c.Namespace)
 	if err != nil {
-		return doctor.Seen{}, err
+		return doctor.Installation{}, err
 	}
 	e := &examination{
 		Cluster: c, discovery: discovery.ToDiscoveryInterfaceWithContext(c.Client.Discovery()), certificates: &servedCertificates{},
-		options: options, seen: doctor.Seen{Namespace: c.Namespace, Objects: objects},
+		options: options, seen: doctor.Installation{Namespace: c.Namespace, ComparedObjects: objects},
 	}
 	config := rest.CopyConfig(c.Config)
 	config.WarningHandler = e.certificates
-	if e.probes, err = kubernetes.NewForConfig(config); err != nil {
-		return doctor.Seen{}, err
+	if e.dryRunClient, err = kubernetes.NewForConfig(config); err != nil {
+		return doctor.Installation{}, err
 	}
 	if err := e.lookAtAPIServer(ctx); err != nil {
-		return doctor.Seen{}, err
+		return doctor.Installation{}, err
 	}
 	for _, looks := range []func() []look{e.firstLooks, e.profileLooks, e.laterLooks, e.lastLooks} { // each depends on what those before it have read
 		var group errgroup.Group
-		group.SetLimit(atOnce)
+		group.SetLimit(maxParallel)
 		for _, look := range looks() {
 			if len(look.checks) == 0 || !sets.New(options.Skip...).HasAll(look.checks...) {
 				group.Go(func() error { look.read(ctx); return nil })
@@ -75,7 +75,7 @@ func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doc
 		}
 		_ = group.Wait() // what cannot be read is part of what is seen
 		if ctx.Err() != nil {
-			return doctor.Seen{}, ctx.Err()
+			return doctor.Installation{}, ctx.Err()
 		}
 	}
 	e.seen.Now = e.serverTime()
@@ -90,13 +90,13 @@ func (e *examination) right(verb, group, resource string) doctor.Right {
 	return doctor.Right{Verb: verb, Group: group, Resource: resource, Namespace: e.Namespace}
 }
 
-// wideRight returns a right in the whole cluster.
-func wideRight(verb, group, resource string) doctor.Right {
+// clusterRight returns a right in the whole cluster.
+func clusterRight(verb, group, resource string) doctor.Right {
 	return doctor.Right{Verb: verb, Group: group, Resource: resource}
 }
 
-// reading returns an API call, which needs a right. The result is the value, that there is no such object, or why neither is known.
-func reading[T any](e *examination, dest *doctor.Read[T], right doctor.Right, call func(context.Context) (T, error)) func(context.Context) {
+// readInto returns an API call, which needs a right. The result is the value, that there is no such object, or why neither is known.
+func readInto[T any](e *examination, dest *doctor.Reading[T], right doctor.Right, call func(context.Context) (T, error)) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, e.options.Timeout)
 		defer cancel()
@@ -104,7 +104,7 @@ func reading[T any](e *examination, dest *doctor.Read[T], right doctor.Right, ca
 		switch {
 		case err == nil:
 			*dest = doctor.Found(value)
-		case store.SaysGone(err):
+		case store.IsGone(err):
 			*dest = doctor.Absent[T]()
 		default:
 			*dest = doctor.NotKnown[T](e.unknown(right, err))
@@ -117,17 +117,17 @@ type getter[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
-// getting is [reading] of one object.
-func getting[T any](e *examination, dest *doctor.Read[T], right doctor.Right, client getter[T], name string) func(context.Context) {
-	return reading(e, dest, right, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
+// getInto is [readInto] of one object.
+func getInto[T any](e *examination, dest *doctor.Reading[T], right doctor.Right, client getter[T], name string) func(context.Context) {
+	return readInto(e, dest, right, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
 }
 
-// listing is [reading] of all objects that the selectors select.
-func listing[T any, P interface {
+// listInto is [readInto] of all objects that the selectors select.
+func listInto[T any, P interface {
 	*T
 	runtime.Object
-}, L runtime.Object](e *examination, dest *doctor.Read[[]T], right doctor.Right, client cluster.Lister[L], selectors metav1.ListOptions) func(context.Context) {
-	return reading(e, dest, right, func(ctx context.Context) (all []T, err error) {
+}, L runtime.Object](e *examination, dest *doctor.Reading[[]T], right doctor.Right, client cluster.Lister[L], selectors metav1.ListOptions) func(context.Context) {
+	return readInto(e, dest, right, func(ctx context.Context) (all []T, err error) {
 		for object, err := range cluster.List[P](ctx, e.Cluster, right, client, selectors) {
 			if err != nil {
 				return nil, err
@@ -144,7 +144,7 @@ func (e *examination) unknown(right doctor.Right, err error) doctor.Unknown {
 	var refused refusedError
 	var unreachable cluster.UnreachableError
 	if !errors.As(err, &refused) && !errors.As(err, &denied) && !errors.As(err, &unreachable) {
-		err = e.CallError(right, err)
+		err = e.ExplainError(right, err)
 	}
 	unknown := func(remedy string) doctor.Unknown {
 		return doctor.Unknown{Reason: err.Error(), Remedy: doctor.Remedy{Text: remedy}}

@@ -29,8 +29,8 @@ func examining(answer error) *examination {
 		return true, nil, answer
 	})
 	return &examination{
-		Cluster: &cluster.Cluster{Config: &rest.Config{Host: "https://there"}, Client: client, Namespace: manifests.Namespace, Now: time.Now},
-		probes:  client, options: Options{Timeout: time.Second},
+		Cluster:      &cluster.Cluster{Config: &rest.Config{Host: "https://there"}, Client: client, Namespace: manifests.Namespace, Now: time.Now},
+		dryRunClient: client, options: Options{Timeout: time.Second},
 	}
 }
 
@@ -65,9 +65,9 @@ func TestWhatCannotBeReadIsNotKnownWithItsReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := examining(c.answer)
-			reading(e, &e.seen.Unnamed, e.NodesRight("create"), e.dryRunUnnamed)(t.Context())
-			assert.False(t, e.seen.Unnamed.Found || e.seen.Unnamed.Absent)
-			unknown := e.seen.Unnamed.Unknown
+			readInto(e, &e.seen.UnnamedDryRun, e.NodesRight("create"), e.dryRunUnnamed)(t.Context())
+			assert.False(t, e.seen.UnnamedDryRun.Found || e.seen.UnnamedDryRun.Absent)
+			unknown := e.seen.UnnamedDryRun.Unknown
 			assert.Contains(t, unknown.Reason, c.reason)
 			assert.Contains(t, unknown.Text, c.remedy)
 			if c.command != "" {
@@ -79,11 +79,11 @@ func TestWhatCannotBeReadIsNotKnownWithItsReason(t *testing.T) {
 
 func TestAnObjectThatIsNotThereIsKnownToBeAbsent(t *testing.T) {
 	e := examining(nil)
-	getting(e, &e.seen.InCluster, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)(t.Context())
-	assert.Equal(t, doctor.Absent[*corev1.Namespace](), e.seen.InCluster)
+	getInto(e, &e.seen.NamespaceObject, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)(t.Context())
+	assert.Equal(t, doctor.Absent[*corev1.Namespace](), e.seen.NamespaceObject)
 
 	_, err := e.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	getting(e, &e.seen.InCluster, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)(t.Context())
-	assert.True(t, e.seen.InCluster.Found)
+	getInto(e, &e.seen.NamespaceObject, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)(t.Context())
+	assert.True(t, e.seen.NamespaceObject.Found)
 }

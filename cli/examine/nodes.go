@@ -52,10 +52,10 @@ func (e *examination) dryRunUnnamed(ctx context.Context) (*corev1.Node, error) {
 
 // dryRun returns what the API server would make of a creation.
 func (e *examination) dryRun(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Node, error) {
-	node, err := e.probes.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	node, err := e.dryRunClient.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	rule, denied := denyingRule(err)
 	if denied || apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource") {
-		return nil, refusedError{rule: rule, cause: err}
+		return nil, refusedError{admission: rule, cause: err}
 	}
 	return node, err
 }
@@ -75,8 +75,8 @@ func (s *servedCertificates) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// first returns the chain that ends first: replicas may serve different ones.
-func (s *servedCertificates) first() []*x509.Certificate {
+// earliestExpiring returns the chain that ends first: replicas may serve different ones.
+func (s *servedCertificates) earliestExpiring() []*x509.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.chains) == 0 {
@@ -87,15 +87,15 @@ func (s *servedCertificates) first() []*x509.Certificate {
 
 // refusedError is an answer to a caller who has the right. Another admission rule refuses a Node with so few fields.
 type refusedError struct {
-	rule  string // as kubectl takes it; empty where the API server names none
-	cause error
+	admission string // as kubectl takes it; empty where the API server names none
+	cause     error
 }
 
 func (e refusedError) Error() string {
-	if e.rule == "" {
+	if e.admission == "" {
 		return "the API server refuses the dry-run creation of a Node: " + e.cause.Error()
 	}
-	return e.rule + " denies the dry-run creation of a Node: " + e.cause.Error()
+	return e.admission + " denies the dry-run creation of a Node: " + e.cause.Error()
 }
 
 // denyingRule finds the admission rule that an error of the API server names as the one that denied a request. A denial by a policy
@@ -119,7 +119,7 @@ func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records
 		if err != nil {
 			return doctor.Records{}, err
 		}
-		records.See(record)
+		records.Add(record)
 	}
 	return records, nil
 }
@@ -146,9 +146,9 @@ func (e *examination) unlabelledRecords(ctx context.Context) (names doctor.Sampl
 // lookAtNodes goes through all Nodes with their records. For Nodes that have been behind the gate for too long it finds the reason. Where the
 // records cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
-	nodes.Threshold = e.options.GateAfter
+	nodes.GateAfter = e.options.GateAfter
 	stuck := map[string]nodestate.State{}
-	inputs, known := e.circumstancesSeen(ctx)
+	inputs, known := e.circumstances(ctx)
 	if !known {
 		inputs.Policy = policy.Default()
 	}
@@ -157,7 +157,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
 	asked := impact.NewAskedFacts(inputs.Policy, inputs.Devices, inputs.Features, e.serverTime())
 	proofs := impact.NewProofs(profiles, string(e.seen.Gate()))
-	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
+	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.ProfileFacts.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range e.ListReadableStates(ctx, &recordsErr) {
 		if err != nil {
 			return doctor.Nodes{}, err
@@ -166,23 +166,23 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		if node == nil {
 			continue
 		}
-		if nodes.See(node, e.seen.Gate(), e.serverTime()) {
+		if nodes.Add(node, e.seen.Gate(), e.serverTime()) {
 			stuck[node.Name] = state
 		}
-		nodes.SeeVerification(node, keys, profiles, e.serverTime())
-		nodes.SeeClosed(node, closing(state, keys, profiles, e.seen.Gate()), e.serverTime())
-		if e.seen.Paused.Value[node.UID] {
-			nodes.Paused.Add(node.Name)
+		nodes.AddVerification(node, keys, profiles, e.serverTime())
+		nodes.AddClosed(node, closedBy(state, keys, profiles, e.seen.Gate()), e.serverTime())
+		if e.seen.PausedByFight.Value[node.UID] {
+			nodes.PausedByFight.Add(node.Name)
 		}
-		nodes.Selected.See(node)
-		proofs.See(node)
-		asked.See(node)
+		nodes.Selected.Add(node)
+		proofs.Add(node)
+		asked.Add(node)
 		judged := state.Judge(inputs)
 		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
-			nodes.SeeClaims(node.Name, claims, judged.Items(), inputs.Policy)
+			nodes.AddClaims(node.Name, claims, judged.Items(), inputs.Policy)
 		}
 		if state.Unreadable == nil { // records has a finding of it
-			items.See(node.Name, judged)
+			items.Add(node.Name, judged)
 		}
 	}
 	nodes.Unproved, nodes.Missing = e.unproved(ctx, proofs), asked.Missing()
@@ -191,18 +191,18 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		return nodes, nil
 	}
 	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
-	for i, waiting := range nodes.Stuck.First {
+	for i, waiting := range nodes.GatedTooLong.First {
 		if known {
-			nodes.Stuck.First[i].Reason = view.SummaryOf(stuck[waiting.Name], inputs).Reason
+			nodes.GatedTooLong.First[i].Reason = view.SummaryOf(stuck[waiting.Name], inputs).Reason
 		}
 	}
 	return nodes, nil
 }
 
-// closing returns what may keep the Node of a state closed.
-func closing(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
-	waits := state.Undecided()
-	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
+// closedBy returns what may keep the Node of a state closed.
+func closedBy(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.ClosedBy {
+	waits := state.AwaitsDecision()
+	return doctor.ClosedBy{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
 
 // paused returns the Nodes on which capture has stopped correcting something, by Events of the last hour.
@@ -224,15 +224,15 @@ func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, 
 	if err != nil || len(inForce.Migrations()) == 0 {
 		return nil, nil //nolint:nilerr // that the policy is not known is a finding of its own
 	}
-	inputs, _ := e.circumstancesSeen(ctx)
+	inputs, _ := e.circumstances(ctx)
 	for _, m := range inForce.Migrations() {
 		all = append(all, impact.NewMigration(m, inForce))
 	}
 	return all, e.CountMigrations(ctx, inputs, all...)
 }
 
-// circumstancesSeen returns what decisions depend on; it is not known where the policy is not.
-func (e *examination) circumstancesSeen(ctx context.Context) (inputs plan.Inputs, known bool) {
+// circumstances returns what decisions depend on; it is not known where the policy is not.
+func (e *examination) circumstances(ctx context.Context) (inputs plan.Inputs, known bool) {
 	inForce, err := e.seen.InForce()
 	if err != nil {
 		return plan.Inputs{}, false
@@ -243,7 +243,7 @@ func (e *examination) circumstancesSeen(ctx context.Context) (inputs plan.Inputs
 }
 
 // unproved returns the profiles whose checks neither a Node nor a trial has passed.
-func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) doctor.Read[[]impact.Unproved] {
+func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) doctor.Reading[[]impact.Unproved] {
 	namespace := e.seen.ChecksNamespace()
 	trials, err := e.GetTrials(ctx, namespace, proofs.UnprovedByNodes())
 	if err != nil {
@@ -253,7 +253,7 @@ func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) docto
 }
 
 // profileFacts returns what the profiles of the policy name.
-func (e *examination) profileFacts(ctx context.Context) (asked doctor.Asked, _ error) {
+func (e *examination) profileFacts(ctx context.Context) (asked doctor.ProfileReading, _ error) {
 	profiles := e.seen.Profiles()
 	if profiles.Empty() {
 		return asked, nil

@@ -25,19 +25,19 @@ const (
 func (e *examination) ruleLooks() []look {
 	seen, admission := &e.seen, e.Client.AdmissionregistrationV1()
 	checks := []string{"admission-rules"}
-	to := func(resource string) doctor.Right { return wideRight("list", groupAdmission, resource) }
+	listRight := func(resource string) doctor.Right { return clusterRight("list", admissionGroup, resource) }
 	all := metav1.ListOptions{}
 	return []look{
-		{checks: checks, read: listing(e, &seen.Policies, to("validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), all)},
-		{checks: checks, read: listing(e, &seen.Bindings, to("validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), all)},
-		{checks: checks, read: listing(e, &seen.AllValidating, to("validatingwebhookconfigurations"), admission.ValidatingWebhookConfigurations(), all)},
-		{checks: checks, read: listing(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), admission.MutatingWebhookConfigurations(), all)},
-		{checks: checks, read: reading(e, &seen.Kyverno, wideRight("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
+		{checks: checks, read: listInto(e, &seen.ValidatingPolicies, listRight("validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), all)},
+		{checks: checks, read: listInto(e, &seen.ValidatingBindings, listRight("validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), all)},
+		{checks: checks, read: listInto(e, &seen.AllValidating, listRight("validatingwebhookconfigurations"), admission.ValidatingWebhookConfigurations(), all)},
+		{checks: checks, read: listInto(e, &seen.AllMutating, listRight("mutatingwebhookconfigurations"), admission.MutatingWebhookConfigurations(), all)},
+		{checks: checks, read: readInto(e, &seen.Kyverno, clusterRight("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			policies, err := e.objectsOf(ctx, groupKyverno, "clusterpolicies")
 			validating, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
 			return slices.Concat(policies, validating), errors.Join(err, moreErr)
 		})},
-		{checks: checks, read: reading(e, &seen.Gatekeeper, wideRight("list", groupGatekeeper, "*"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
+		{checks: checks, read: readInto(e, &seen.Gatekeeper, clusterRight("list", groupGatekeeper, "*"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			return e.objectsOf(ctx, groupGatekeeper, "")
 		})},
 	}
@@ -46,7 +46,7 @@ func (e *examination) ruleLooks() []look {
 // objectsOf lists the objects of a resource of an API group. Without a resource it lists all of the group; if the group is not served, the list is
 // empty.
 func (e *examination) objectsOf(ctx context.Context, group, resource string) (objects []unstructured.Unstructured, err error) {
-	served, err := e.served(ctx, group)
+	served, err := e.clusterResources(ctx, group)
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +56,15 @@ func (e *examination) objectsOf(ctx context.Context, group, resource string) (ob
 		}
 		list, err := e.Dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, e.CallError(doctor.Right{Verb: "list", Group: group, Resource: kind.Resource}, err)
+			return nil, e.ExplainError(doctor.Right{Verb: "list", Group: group, Resource: kind.Resource}, err)
 		}
 		objects = append(objects, list.Items...)
 	}
 	return objects, nil
 }
 
-// served returns the resources of an API group without a namespace, in the version that the API server prefers.
-func (e *examination) served(ctx context.Context, group string) (resources []schema.GroupVersionResource, err error) {
+// clusterResources returns the resources of an API group without a namespace, in the version that the API server prefers.
+func (e *examination) clusterResources(ctx context.Context, group string) (resources []schema.GroupVersionResource, err error) {
 	groups, err := e.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list API groups: %w", err)

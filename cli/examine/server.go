@@ -27,10 +27,10 @@ func (e *examination) lookAtAPIServer(ctx context.Context) error {
 	server, err := e.apiServer(ctx)
 	if err == nil {
 		e.seen.APIServer = doctor.Found(server)
-		e.clockLag = server.Behind()
+		e.clockLag = server.ClockLag()
 		return nil
 	}
-	err = e.CallError(doctor.Right{Verb: "get", Resource: "/version"}, err)
+	err = e.ExplainError(doctor.Right{Verb: "get", Resource: "/version"}, err)
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -108,18 +108,18 @@ func (e *examination) leaderOf(name string) func(context.Context) (doctor.Leader
 	return func(ctx context.Context) (doctor.Leadership, error) { return e.GetLeadership(ctx, name, e.serverTime) }
 }
 
-// lookAtYourRights asks who the caller is and what he may do.
-func (e *examination) lookAtYourRights(ctx context.Context) {
+// lookAtCallerRights asks who the caller is and what he may do.
+func (e *examination) lookAtCallerRights(ctx context.Context) {
 	seen := &e.seen
-	reading(e, &seen.You, wideRight("create", authenticationv1.GroupName, "selfsubjectreviews"), e.User)(ctx)
-	reading(e, &seen.Yours, wideRight("create", authorizationv1.GroupName, "selfsubjectaccessreviews"), e.yourRights)(ctx)
+	readInto(e, &seen.Caller, clusterRight("create", authenticationv1.GroupName, "selfsubjectreviews"), e.Username)(ctx)
+	readInto(e, &seen.CallerRights, clusterRight("create", authorizationv1.GroupName, "selfsubjectaccessreviews"), e.yourRights)(ctx)
 }
 
-func (e *examination) yourRights(ctx context.Context) ([]doctor.GrantedRight, error) {
-	rights := doctor.YourRights(e.Namespace)
+func (e *examination) yourRights(ctx context.Context) ([]doctor.CheckedRight, error) {
+	rights := doctor.CallerRights(e.Namespace)
 	for i, right := range rights {
 		var err error
-		if rights[i].Granted, err = e.Allowed(ctx, right.Right); err != nil {
+		if rights[i].Granted, err = e.CanI(ctx, right.Right); err != nil {
 			return nil, err
 		}
 	}

@@ -28,9 +28,9 @@ type AdoptedLabel struct {
 	Reason string `json:"why,omitempty"` // it is left alone
 }
 
-// See adds a Node.
-func (a *Adoption) See(s nodestate.State, rule string, inputs plan.Inputs) {
-	label, adopted := Adopts(s, a.Key, rule, inputs)
+// Add adds a Node.
+func (a *Adoption) Add(s nodestate.State, rule string, inputs plan.Inputs) {
+	label, adopted := PlanAdoption(s, a.Key, rule, inputs)
 	switch {
 	case adopted:
 		a.Derived++
@@ -42,59 +42,59 @@ func (a *Adoption) See(s nodestate.State, rule string, inputs plan.Inputs) {
 	}
 }
 
-// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if neither the Node nor the record
+// PlanAdoption returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if neither the Node nor the record
 // has it, or if it is the rule's already (adopted is true then). If a rule is named, only a label that this rule derives is handed over.
-func Adopts(s nodestate.State, key, rule string, inputs plan.Inputs) (label *AdoptedLabel, adopted bool) {
-	recorded, remembered := nodestate.ItemsOf(s.Record)[key]
+func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (label *AdoptedLabel, adopted bool) {
+	recordedValue, recorded := nodestate.ItemsOf(s.Record)[key]
 	left := func(value, rule, reason string) (*AdoptedLabel, bool) {
 		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Reason: reason}, false
 	}
 	if s.Node == nil {
-		if !remembered {
+		if !recorded {
 			return nil, false
 		}
-		return left(recorded, "", "the Node is deleted; run this again when it has registered")
+		return left(recordedValue, "", "the Node is deleted; run this again when it has registered")
 	}
 	value, shown := s.Judge(inputs).Items()[key]
 	switch {
-	case !shown && !remembered:
+	case !shown && !recorded:
 		return nil, false
 	case s.Unreadable != nil:
 		return left(value, "", "the record cannot be read")
 	case s.Record != nil && s.Record.Quarantined != nil:
 		return left(value, "", "an operator must decide between two machines of this name: nodekeep accept record")
 	case !shown:
-		return left(recorded, "", "the Node does not show it")
+		return left(recordedValue, "", "the Node does not show it")
 	}
 	_, r, last := s.Simulate(inputs)
-	recorded, remembered = nodestate.ItemsOf(r)[key]
+	recordedValue, recorded = nodestate.ItemsOf(r)[key]
 	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
-	taken := cmp.Or(derived, last.Rules.Taken[key])
+	winner := cmp.Or(derived, last.Rules.Taken[key])
 	switch keeps, reason := s.Judge(inputs).Keeps(key); {
-	case taken.Rule == "" && by != "":
+	case winner.Rule == "" && by != "":
 		return left(value, by, "a fact that the rule asks for is not known")
-	case taken.Rule == "":
+	case winner.Rule == "":
 		return left(value, "", "no rule sets it on this Node")
-	case rule != "" && taken.Rule != rule:
-		return left(value, taken.Rule, "another rule decides")
-	case value != taken.Value:
-		return left(value, taken.Rule, fmt.Sprintf("the rule derives %q", taken.Value))
-	case remembered && recorded != taken.Value:
-		return left(recorded, taken.Rule, fmt.Sprintf("the record has another value, which the rule's value %q hides", taken.Value))
-	case derived.Rule != "" && !remembered:
+	case rule != "" && winner.Rule != rule:
+		return left(value, winner.Rule, "another rule decides")
+	case value != winner.Value:
+		return left(value, winner.Rule, fmt.Sprintf("the rule derives %q", winner.Value))
+	case recorded && recordedValue != winner.Value:
+		return left(recordedValue, winner.Rule, fmt.Sprintf("the record has another value, which the rule's value %q hides", winner.Value))
+	case derived.Rule != "" && !recorded:
 		return nil, true
-	case !keeps && !remembered:
-		return left(value, taken.Rule, reason)
+	case !keeps && !recorded:
+		return left(value, winner.Rule, reason)
 	}
-	if wrong := notAdopted(s, key, taken, inputs); wrong != "" {
-		return left(value, taken.Rule, wrong)
+	if wrong := adoptionProblem(s, key, winner, inputs); wrong != "" {
+		return left(value, winner.Rule, wrong)
 	}
-	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
+	return &AdoptedLabel{Node: s.Name, Value: value, Rule: winner.Rule}, false
 }
 
-// notAdopted returns why the label would still count as the operator's after the change; empty: it would not.
-func notAdopted(s nodestate.State, key string, label record.Derived, inputs plan.Inputs) string {
-	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+// adoptionProblem returns why the label would still count as the operator's after the change; empty: it would not.
+func adoptionProblem(s nodestate.State, key string, label record.Derived, inputs plan.Inputs) string {
+	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
 	if !policy.RoomFor(change.RuleLabels, node.AnnotationBytes) {
 		return "the annotations of the Node have no room for the list of labels that rules set"
@@ -105,8 +105,8 @@ func notAdopted(s nodestate.State, key string, label record.Derived, inputs plan
 		updated.Annotations = map[string]string{}
 	}
 	updated.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: change.RuleLabels}.Annotations(0)[policy.LabelsAnnotation]
-	r, _ := s.Recorded().Rebase(inputs.ClusterUID, node.Version)
-	adopted := observe.OfKeeping(updated, inputs.Policy.Annotations())
+	r, _ := s.RecordOrEmpty().Rebase(inputs.ClusterUID, node.Version)
+	adopted := observe.FromNodeWithAnnotations(updated, inputs.Policy.Annotations())
 	e, known := record.Merge(r, adopted.Observation(r, inputs.Policy, inputs.GuardInForce)).Entry(key)
 	switch {
 	case !known || e.Removed:
@@ -136,11 +136,11 @@ type AdoptedLabels struct {
 
 // Grouped returns labels with the number of their Nodes, the most first.
 func Grouped(labels []AdoptedLabel) []AdoptedLabels {
-	var groups tally[AdoptedLabel, AdoptedLabels]
+	var groups countMap[AdoptedLabel, AdoptedLabels]
 	for _, label := range labels {
 		node := label.Node
 		label.Node = ""
-		groups.entry(label, len(labels), AdoptedLabels{AdoptedLabel: label}).see(node)
+		groups.entry(label, len(labels), AdoptedLabels{AdoptedLabel: label}).add(node)
 	}
 	return groups.sorted(func(x, y AdoptedLabels) int {
 		return cmp.Or(cmp.Compare(y.Nodes, x.Nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Reason, y.Reason))

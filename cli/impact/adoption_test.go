@@ -82,7 +82,7 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 			}
 			inputs := statetest.Under(statetest.Load(t, c.policy))
 			inputs.GuardInForce = !c.unguarded
-			label, adopted := Adopts(c.state, c.key, c.rule, inputs)
+			label, adopted := PlanAdoption(c.state, c.key, c.rule, inputs)
 			assert.Equal(t, c.want, label)
 			assert.Equal(t, c.adopted, adopted)
 		})

@@ -62,12 +62,12 @@ func NewAskedFacts(p policy.Policy, devices func(node string) observe.Devices, f
 	return a
 }
 
-// See looks at one Node.
-func (a *AskedFacts) See(object *corev1.Node) {
+// Add looks at one Node.
+func (a *AskedFacts) Add(object *corev1.Node) {
 	if len(a.asked) == 0 {
 		return
 	}
-	node := observe.OfKeeping(object, a.policy.Annotations())
+	node := observe.FromNodeWithAnnotations(object, a.policy.Annotations())
 	if node.Fault != nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (a *AskedFacts) Missing() (all []MissingFact) {
 		next, commands := nextOf(fact.Ask)
 		all = append(all, MissingFact{
 			Rules: fact.Rules, Fact: fact.Fact, Next: next, Commands: commands,
-			Description: fmt.Sprintf("%s for %s, which %s", asking(fact.Rules), fact.Fact, noneOf(fact.known)),
+			Description: fmt.Sprintf("%s for %s, which %s", askClause(fact.Rules), fact.Fact, noneOf(fact.known)),
 		})
 	}
 	return all
@@ -104,8 +104,8 @@ func noneOf(nodes int) string {
 	return fmt.Sprintf("none of %d Nodes has", nodes)
 }
 
-// asking begins what is said of rules.
-func asking(rules []string) string {
+// askClause begins what is said of rules.
+func askClause(rules []string) string {
 	if len(rules) == 1 {
 		return "rule " + rules[0] + " asks"
 	}

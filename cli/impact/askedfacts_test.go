@@ -47,7 +47,7 @@ func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := NewAskedFacts(p, c.devices, c.features, time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC))
 			for _, node := range c.nodes {
-				asked.See(node)
+				asked.Add(node)
 			}
 			var got []string
 			for _, missing := range asked.Missing() {

@@ -11,7 +11,7 @@ import (
 
 // BrokenRule is a rule of governance that Nodes break under a policy as they are now.
 type BrokenRule struct {
-	brokenRule
+	brokenRuleKey
 	NodeCount
 	// New counts those of the Nodes that do not break the rule under the policy in force.
 	New int `json:"new"`
@@ -19,33 +19,33 @@ type BrokenRule struct {
 	FirstNew []string `json:"firstNew,omitempty"`
 }
 
-// brokenRule is which rule, and how.
-type brokenRule struct {
+// brokenRuleKey is which rule, and how.
+type brokenRuleKey struct {
 	Rule string          `json:"rule"` // the key of the rule; of a reserved key, the pattern
 	Kind governance.Kind `json:"kind"`
 	Mode governance.Mode `json:"mode"`
 }
 
-// seeViolations counts which rules of governance a Node breaks, under both policies.
-func (c *Comparison) seeViolations(s nodestate.State) {
-	brokenNow := map[brokenRule]bool{}
+// addViolations counts which rules of governance a Node breaks, under both policies.
+func (c *Comparison) addViolations(s nodestate.State) {
+	brokenNow := map[brokenRuleKey]bool{}
 	for _, v := range s.Violations(c.current) {
-		brokenNow[brokenRule{v.Rule, v.Kind, v.Mode}] = true
+		brokenNow[brokenRuleKey{v.Rule, v.Kind, v.Mode}] = true
 	}
-	seen := map[brokenRule]bool{}
+	seen := map[brokenRuleKey]bool{}
 	for _, v := range s.Violations(c.planned) {
-		rule := brokenRule{v.Rule, v.Kind, v.Mode}
+		rule := brokenRuleKey{v.Rule, v.Kind, v.Mode}
 		if seen[rule] { // a rule counts once for each Node, however many keys break it
 			continue
 		}
 		seen[rule] = true
-		broken := c.broken.entry(rule, mostChanges, BrokenRule{brokenRule: rule})
+		broken := c.broken.entry(rule, maxChanges, BrokenRule{brokenRuleKey: rule})
 		if broken == nil {
 			continue
 		}
-		broken.see(s.Name)
+		broken.add(s.Name)
 		if fresh := (NodeCount{broken.New, broken.FirstNew}); !brokenNow[rule] {
-			fresh.see(s.Name)
+			fresh.add(s.Name)
 			broken.New, broken.FirstNew = fresh.Nodes, fresh.First
 		}
 	}

@@ -15,42 +15,42 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// mostChanges bounds a comparison. In a cluster whose Nodes have keys of their own there are more changes.
-const mostChanges = 10_000
+// maxChanges bounds a comparison. In a cluster whose Nodes have keys of their own there are more changes.
+const maxChanges = 10_000
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
 	current, planned plan.Inputs
-	inForce          string // which rules for labels capture has put in force; empty: none yet
+	rulesInForceHash string // which rules for labels capture has put in force; empty: none yet
 
 	impact  Impact
 	rules   ruleComparison
 	asked   *AskedFacts // of the other policy
 	records int
-	changes tally[changed, Change]
+	changes countMap[changeKey, Change]
 	items   JudgedItems // under the other policy
-	broken  tally[brokenRule, BrokenRule]
+	broken  countMap[brokenRuleKey, BrokenRule]
 }
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce is the hash of the rules for labels that capture has put in force. The rules
 // of the other policy use devices and features.
-func NewComparison(current plan.Inputs, planned policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
-	c := &Comparison{current: current, planned: current, inForce: inForce}
+func NewComparison(current plan.Inputs, planned policy.Policy, rulesInForceHash string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
+	c := &Comparison{current: current, planned: current, rulesInForceHash: rulesInForceHash}
 	c.planned.Policy, c.planned.Devices, c.planned.Features = planned.WithPredecessor(current.Policy), devices, features
 	c.asked = NewAskedFacts(planned, devices, features, current.Now)
 	c.impact.Settings = ContentChanges(current.Policy.Content(), planned.Content())
 	return c
 }
 
-// See counts what changes for one Node. An error means that its registration cannot be explained.
-func (c *Comparison) See(s nodestate.State) error {
+// Add counts what changes for one Node. An error means that its registration cannot be explained.
+func (c *Comparison) Add(s nodestate.State) error {
 	if s.Record != nil || s.Unreadable != nil {
 		c.records++
 	}
 	if s.Node != nil {
 		c.impact.Nodes++
-		c.rules.see(s, c.planned)
-		c.asked.See(s.Node)
+		c.rules.add(s, c.planned)
+		c.asked.Add(s.Node)
 	}
 	if s.Unreadable != nil { // under both policies it is left alone
 		c.impact.Unreadable++
@@ -59,16 +59,16 @@ func (c *Comparison) See(s nodestate.State) error {
 	if s.Node == nil {
 		c.impact.Gone++
 		due := func(p policy.Policy) bool { return gc.Due(*s.Record, p.Retention(), c.current.Now) }
-		c.impact.Due.see(due(c.current.Policy), due(c.planned.Policy))
-		return c.seeRegistration(s, s.Record, s.Record, nil)
+		c.impact.Due.add(due(c.current.Policy), due(c.planned.Policy))
+		return c.addRegistration(s, s.Record, s.Record, nil)
 	}
-	c.seeViolations(s)
+	c.addViolations(s)
 	_, recordNow, actionNow := s.Simulate(c.current)
 	_, recordPlanned, actionPlanned := s.Simulate(c.planned)
-	c.countNew(PutOn, actionNow.WithCause(plan.CauseDerivedTaint).Taints(false), actionPlanned.WithCause(plan.CauseDerivedTaint).Taints(false), s.Name)
-	c.countNew(TakenOff, actionNow.WithCause(plan.CauseDerivedTaint).Taints(true), actionPlanned.WithCause(plan.CauseDerivedTaint).Taints(true), s.Name)
+	c.countNew(TaintAdded, actionNow.WithCause(plan.CauseDerivedTaint).Taints(false), actionPlanned.WithCause(plan.CauseDerivedTaint).Taints(false), s.Name)
+	c.countNew(TaintRemoved, actionNow.WithCause(plan.CauseDerivedTaint).Taints(true), actionPlanned.WithCause(plan.CauseDerivedTaint).Taints(true), s.Name)
 	c.countNew(Blocked, actionNow.TaintConflicts, actionPlanned.TaintConflicts, s.Name)
-	return c.seeRegistration(s, recordNow, recordPlanned, c.seeKept(s))
+	return c.addRegistration(s, recordNow, recordPlanned, c.addKept(s))
 }
 
 // Impact returns what was counted.
@@ -78,7 +78,7 @@ func (c *Comparison) Impact() Impact {
 	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.omitted
 	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.omitted
 	impact.Broken, impact.MoreBroken = c.broken.sorted(compareBroken), c.broken.omitted
-	impact.LabelRules = c.rules.impact(c.planned.Policy, c.inForce)
+	impact.LabelRules = c.rules.impact(c.planned.Policy, c.rulesInForceHash)
 	impact.Missing = c.asked.Missing()
 	impact.SweepsAtMost = min(impact.Due.Planned, gc.MaxPerSweep(gc.DefaultSweepFraction, c.records))
 	return impact
@@ -87,12 +87,12 @@ func (c *Comparison) Impact() Impact {
 // registeredBefore explains that the policy now keeps a taint that Nodes only got at registration, so that it is restored from now on.
 const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
 
-// seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: seeRegistration skips
+// addKept compares what the two policies keep of an existing Node. It returns the items on which they differ: seeRegistration skips
 // them.
-func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
-	differ = map[string]bool{}
+func (c *Comparison) addKept(s nodestate.State) (different map[string]bool) {
+	different = map[string]bool{}
 	prev, next := s.Judge(c.current), s.Judge(c.planned)
-	c.items.See(s.Name, next)
+	c.items.Add(s.Name, next)
 	for item := range next.Items() {
 		keptNow, _ := prev.Keeps(item)
 		keptPlanned, reason := next.Keeps(item)
@@ -101,19 +101,19 @@ func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
 			switch {
 			case keptNow:
 				kind = Dropped
-			case c.current.Policy.Registers(item):
+			case c.current.Policy.AddsAtRegistration(item):
 				reason += registeredBefore
 			}
-			c.count(kind, item, reason, s.Name)
-			differ[item] = true
+			c.addChange(kind, item, reason, s.Name)
+			different[item] = true
 		}
 	}
-	return differ
+	return different
 }
 
-// seeRegistration compares what the same machine gets when its kubelet registers it again. It uses the records that the two policies lead to, and
+// addRegistration compares what the same machine gets when its kubelet registers it again. It uses the records that the two policies lead to, and
 // omits items that were counted before.
-func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordPlanned *record.Record, counted map[string]bool) error {
+func (c *Comparison) addRegistration(s nodestate.State, recordNow, recordPlanned *record.Record, counted map[string]bool) error {
 	request, err := s.Registration(c.current)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordPlanned
 			return answer, nil, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
 		}
 		for _, taint := range answer.Taints {
-			if s.Node == nil || p.Registers(record.TaintKey(taint)) { // of a live Node, rules are compared on the Node itself
+			if s.Node == nil || p.AddsAtRegistration(record.TaintKey(taint)) { // of a live Node, rules are compared on the Node itself
 				taints = append(taints, taint)
 			}
 		}
@@ -137,9 +137,9 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordPlanned
 	if err != nil {
 		return err
 	}
-	c.impact.Waiting.see(answerNow.GateOn, answerPlanned.GateOn)
+	c.impact.Waiting.add(answerNow.GateOn, answerPlanned.GateOn)
 	for item := range nodestate.ItemsOf(recordPlanned) {
-		prev, next := FateOf(item, answerNow, c.current.Policy), FateOf(item, answerPlanned, c.planned.Policy)
+		prev, next := RegistrationOutcomeOf(item, answerNow, c.current.Policy), RegistrationOutcomeOf(item, answerPlanned, c.planned.Policy)
 		if counted[item] || next == prev || next.Kind == "" {
 			continue
 		}
@@ -147,10 +147,10 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordPlanned
 		if next.Reason == policy.NotKept || prev.Reason == policy.NotKept {
 			_, reason = c.planned.Policy.Keeps(item)
 		}
-		c.count(next.Kind, item, reason, s.Name)
+		c.addChange(next.Kind, item, reason, s.Name)
 	}
-	c.countNew(Registered, taintsNow, taintsPlanned, s.Name)
-	c.countNew(NotAnyMore, taintsPlanned, taintsNow, s.Name)
+	c.countNew(RegistrationTaintAdded, taintsNow, taintsPlanned, s.Name)
+	c.countNew(RegistrationTaintDropped, taintsPlanned, taintsNow, s.Name)
 	return nil
 }
 
@@ -158,15 +158,15 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordPlanned
 func (c *Comparison) countNew(kind ChangeKind, prev, next []corev1.Taint, node string) {
 	for _, taint := range next {
 		if !slices.Contains(prev, taint) {
-			c.count(kind, taint.ToString(), "", node)
+			c.addChange(kind, taint.ToString(), "", node)
 		}
 	}
 }
 
-// count adds a Node to a change.
-func (c *Comparison) count(kind ChangeKind, item, reason, node string) {
-	key := changed{kind, item, reason}
-	if change := c.changes.entry(key, mostChanges, Change{changed: key}); change != nil {
-		change.see(node)
+// addChange adds a Node to a change.
+func (c *Comparison) addChange(kind ChangeKind, item, reason, node string) {
+	key := changeKey{kind, item, reason}
+	if change := c.changes.entry(key, maxChanges, Change{changeKey: key}); change != nil {
+		change.add(node)
 	}
 }

@@ -36,72 +36,72 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		now, planned string
 		states       []nodestate.State
 		want         []string
-		waiting      Count
-		due          Count
+		waiting      NowAndPlanned
+		due          NowAndPlanned
 	}{
-		"the same policy": {states: []nodestate.State{worker, gone, ruled, foreign, byKubelet, held}, waiting: Count{3, 3}},
+		"the same policy": {states: []nodestate.State{worker, gone, ruled, foreign, byKubelet, held}, waiting: NowAndPlanned{3, 3}},
 		"a key that is ignored from now on": {
 			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{worker},
-			want: []string{"dropped example.com/a (labels.ignore has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
+			want: []string{"dropped example.com/a (labels.ignore has example.com/*) 1 [worker-1]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a key that is no longer ignored": {
 			now: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{worker},
-			want: []string{"kept example.com/a (labels.keep has *) 1 [worker-1]"}, waiting: Count{1, 1},
+			want: []string{"kept example.com/a (labels.keep has *) 1 [worker-1]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a key that is ignored, of a deleted Node": {
 			planned: "labels: {ignore: [dedicated]}", states: []nodestate.State{gone},
-			want: []string{"notGiven dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: Count{1, 1},
+			want: []string{"notGiven dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a key that was ignored, of a deleted Node": {
 			now: "labels: {ignore: [dedicated]}", states: []nodestate.State{gone},
-			want: []string{"restored dedicated (labels.keep has *) 1 [worker-2]"}, waiting: Count{1, 1},
+			want: []string{"restored dedicated (labels.keep has *) 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"protected labels that are no longer restored": {
 			planned: "labels: {protected: never}", states: []nodestate.State{worker, gone},
 			want:    []string{"notGiven node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
-			waiting: Count{2, 0},
+			waiting: NowAndPlanned{2, 0},
 		},
 		"protected labels in the CREATE itself": {
 			planned: "labels: {protected: inline}", states: []nodestate.State{worker},
 			want:    []string{"inlined node-role.kubernetes.io/worker () 1 [worker-1]"},
-			waiting: Count{1, 0},
+			waiting: NowAndPlanned{1, 0},
 		},
 		"a label that waits for capture when a kubelet registers": {
 			planned: "labels: {defer: ['example.com/*']}", states: []nodestate.State{worker},
-			want: []string{"deferred example.com/a (labels.defer has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
+			want: []string{"deferred example.com/a (labels.defer has example.com/*) 1 [worker-1]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a label that no longer waits": {
 			now: "labels: {defer: ['example.com/*']}", states: []nodestate.State{worker},
-			want: []string{"restored example.com/a () 1 [worker-1]"}, waiting: Count{1, 1},
+			want: []string{"restored example.com/a () 1 [worker-1]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"protected labels behind the gate again": {
 			now: "labels: {protected: never}", states: []nodestate.State{gone},
 			want:    []string{"deferred node-role.kubernetes.io/worker () 1 [worker-2]"},
-			waiting: Count{0, 1},
+			waiting: NowAndPlanned{0, 1},
 		},
 		"a taint that is no longer kept": {
 			planned: "taints: {keep: [maintenance]}", states: []nodestate.State{worker},
-			want: []string{"dropped tenant:NoSchedule (taints.keep does not select it) 1 [worker-1]"}, waiting: Count{1, 1},
+			want: []string{"dropped tenant:NoSchedule (taints.keep does not select it) 1 [worker-1]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that taints a Node, and whose taint on another one has another owner": {
 			planned: rule, states: []nodestate.State{worker, foreign},
-			want: []string{"putOn dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: Count{1, 1},
+			want: []string{"putOn dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that taints at the registration of a deleted Node": {
 			planned: rule, states: []nodestate.State{gone},
-			want: []string{"registered dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
+			want: []string{"registered dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that goes": {
 			now: rule, states: []nodestate.State{ruled, gone},
-			want: []string{"takenOff dedicated=ci:NoSchedule () 1 [worker-3]", "notAnyMore dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
+			want: []string{"takenOff dedicated=ci:NoSchedule () 1 [worker-3]", "notAnyMore dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that goes, after which nobody keeps the taint that it set": {now: rule, planned: rule, states: []nodestate.State{ruled}},
 		"a taint that new Nodes get once": {
 			planned: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []nodestate.State{worker, gone, byKubelet},
-			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: Count{2, 2},
+			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: NowAndPlanned{2, 2},
 		},
 		"a taint that new Nodes got once, and that is kept from now on": {
-			now: "taints: {register: [{taint: 'tenant=blue:NoSchedule'}]}", states: []nodestate.State{worker}, waiting: Count{1, 1},
+			now: "taints: {register: [{taint: 'tenant=blue:NoSchedule'}]}", states: []nodestate.State{worker}, waiting: NowAndPlanned{1, 1},
 			want: []string{"kept tenant:NoSchedule (taints.keep has *; no longer in taints.register: Nodes that have it keep it until a client removes it) 1 [worker-1]", "notAnyMore tenant=blue:NoSchedule () 1 [worker-1]"},
 		},
 		"a manager that is no longer ignored": {
@@ -109,10 +109,10 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			want: []string{"kept rack (labels.keep has *) 1 [worker-5]"},
 		},
 		"a shorter retention": {
-			planned: "retention: 2h", states: []nodestate.State{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
+			planned: "retention: 2h", states: []nodestate.State{gone, held, worker}, waiting: NowAndPlanned{3, 3}, due: NowAndPlanned{0, 1},
 		},
 		"what is not restored on another machine until an operator decides": {
-			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{held}, waiting: Count{1, 1},
+			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{held}, waiting: NowAndPlanned{1, 1},
 		},
 		"a record that cannot be read": {
 			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{{Name: "worker-1", Node: worker.Node, Unreadable: errors.New("torn")}},
@@ -121,7 +121,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := NewComparison(statetest.Under(statetest.Load(t, test.now)), statetest.Load(t, test.planned), policy.NoRules, nil, nil)
 			for _, s := range test.states {
-				require.NoError(t, c.See(s))
+				require.NoError(t, c.Add(s))
 			}
 			found := c.Impact()
 			var got []string
@@ -140,19 +140,19 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 func TestComparisonNamesTheNodesThatWouldBreakGovernance(t *testing.T) {
 	c := NewComparison(statetest.Under(statetest.Load(t, "governance: {keys: [{key: tier, values: [gold]}]}")), statetest.Load(t, "governance: {keys: [{key: tier, values: [silver], mode: deny}, {key: owner, required: true, mode: warn}]}"), policy.NoRules, nil, nil)
 	for i := range 7 {
-		require.NoError(t, c.See(statetest.Present(fmt.Sprintf("gold-%d", i), map[string]string{"tier": "gold", "owner": "me"})))
+		require.NoError(t, c.Add(statetest.Present(fmt.Sprintf("gold-%d", i), map[string]string{"tier": "gold", "owner": "me"})))
 	}
-	require.NoError(t, c.See(statetest.Present("silver", map[string]string{"tier": "silver"})))
-	require.NoError(t, c.See(statetest.Past("gone", time.Hour, map[string]string{"tier": "iron"})))
+	require.NoError(t, c.Add(statetest.Present("silver", map[string]string{"tier": "silver"})))
+	require.NoError(t, c.Add(statetest.Past("gone", time.Hour, map[string]string{"tier": "iron"})))
 	first := []string{"gold-0", "gold-1", "gold-2", "gold-3", "gold-4"}
 	assert.Equal(t, []BrokenRule{
-		{brokenRule{"tier", governance.Value, governance.Deny}, NodeCount{7, first}, 7, first},
-		{brokenRule{"owner", governance.Required, governance.Warn}, NodeCount{1, []string{"silver"}}, 1, []string{"silver"}},
+		{brokenRuleKey{"tier", governance.Value, governance.Deny}, NodeCount{7, first}, 7, first},
+		{brokenRuleKey{"owner", governance.Required, governance.Warn}, NodeCount{1, []string{"silver"}}, 1, []string{"silver"}},
 	}, c.Impact().Broken)
 
 	c = NewComparison(c.planned, c.planned.Policy, policy.NoRules, nil, nil)
-	require.NoError(t, c.See(statetest.Present("gold", map[string]string{"tier": "gold", "owner": "me"})))
-	assert.Equal(t, []BrokenRule{{brokenRule{"tier", governance.Value, governance.Deny}, NodeCount{1, []string{"gold"}}, 0, nil}}, c.Impact().Broken, "it breaks the rule already")
+	require.NoError(t, c.Add(statetest.Present("gold", map[string]string{"tier": "gold", "owner": "me"})))
+	assert.Equal(t, []BrokenRule{{brokenRuleKey{"tier", governance.Value, governance.Deny}, NodeCount{1, []string{"gold"}}, 0, nil}}, c.Impact().Broken, "it breaks the rule already")
 	assert.False(t, c.Impact().Changed())
 }
 
@@ -160,31 +160,31 @@ func TestComparisonLeavesInputsAlone(t *testing.T) {
 	worker := statetest.Present("worker-1", map[string]string{"example.com/a": "1"})
 	prev := worker.Record.Items()
 	c := NewComparison(statetest.Under(statetest.Load(t, "labels: {keep: [b]}")), statetest.Load(t, ""), policy.NoRules, nil, nil)
-	require.NoError(t, c.See(worker))
+	require.NoError(t, c.Add(worker))
 	assert.Equal(t, prev, worker.Record.Items())
 }
 
 func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	c := NewComparison(statetest.Under(statetest.Load(t, "")), statetest.Load(t, "labels: {keep: [none]}"), policy.NoRules, nil, nil)
-	const nodes = mostChanges + 10
+	const nodes = maxChanges + 10
 	for i := range nodes {
-		require.NoError(t, c.See(statetest.Present(fmt.Sprintf("worker-%d", i), map[string]string{fmt.Sprintf("example.com/key-%d", i): "1", "pool": "a"})))
+		require.NoError(t, c.Add(statetest.Present(fmt.Sprintf("worker-%d", i), map[string]string{fmt.Sprintf("example.com/key-%d", i): "1", "pool": "a"})))
 	}
 	impact := c.Impact()
 	assert.Equal(t, nodes, impact.Nodes)
-	assert.Len(t, impact.Changes, mostChanges)
+	assert.Len(t, impact.Changes, maxChanges)
 	assert.Equal(t, 11, impact.Omitted)
 	first := NodeCount{nodes, []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"}}
-	assert.Equal(t, Change{changed{Dropped, "pool", "labels.keep does not select it"}, first}, impact.Changes[0])
+	assert.Equal(t, Change{changeKey{Dropped, "pool", "labels.keep does not select it"}, first}, impact.Changes[0])
 }
 
 func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
 	c := NewComparison(statetest.Under(statetest.Load(t, "")), statetest.Load(t, "retention: 1h"), policy.NoRules, nil, nil)
 	for i := range 30 {
-		require.NoError(t, c.See(statetest.Past(fmt.Sprintf("worker-%02d", i), 5*time.Hour, map[string]string{"a": "1"})))
+		require.NoError(t, c.Add(statetest.Past(fmt.Sprintf("worker-%02d", i), 5*time.Hour, map[string]string{"a": "1"})))
 	}
 	impact := c.Impact()
-	assert.Equal(t, Count{0, 30}, impact.Due)
+	assert.Equal(t, NowAndPlanned{0, 30}, impact.Due)
 	assert.Equal(t, 3, impact.SweepsAtMost)
 }
 
@@ -200,7 +200,7 @@ func TestAComparisonNamesFactsThatRulesAskForAndNoNodeHas(t *testing.T) {
 		NodeInfo:         corev1.NodeSystemInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		DeclaredFeatures: []string{"Other"},
 	}}
-	require.NoError(t, comparison.See(nodestate.State{Name: "a", Node: node}))
+	require.NoError(t, comparison.Add(nodestate.State{Name: "a", Node: node}))
 	found := comparison.Impact()
 	require.Len(t, found.Missing, 3)
 	assert.Contains(t, found.Missing[2].Text(), "rules arm, arms ask for kubernetes.io/arch=arm64, which the one Node does not have. Unless such Nodes are to come")

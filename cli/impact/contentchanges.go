@@ -49,15 +49,15 @@ func union(a, b map[string][]string) map[string][]string {
 	return all
 }
 
-// side is one of the two policies.
-type side struct {
+// policyLines is one of the two policies.
+type policyLines struct {
 	lines   []policy.Line
 	says    map[statement]bool
 	entries map[string]bool
 }
 
-func newSide(lines []policy.Line) side {
-	s := side{lines, map[statement]bool{}, map[string]bool{}}
+func newSide(lines []policy.Line) policyLines {
+	s := policyLines{lines, map[statement]bool{}, map[string]bool{}}
 	for _, line := range lines {
 		s.says[statement{line.Field, line.Value}] = true
 		for _, entry := range line.Entries {
@@ -68,7 +68,7 @@ func newSide(lines []policy.Line) side {
 }
 
 // minus returns what only this policy says, by field. The text of an entry that the other one does not have is all that it says.
-func (s side) minus(o side) map[string][]string {
+func (s policyLines) minus(o policyLines) map[string][]string {
 	diff, entries := map[string][]string{}, map[string][]policy.Line{}
 	for _, line := range s.lines {
 		pos := slices.IndexFunc(line.Entries, func(entry string) bool { return !o.entries[entry] })

@@ -5,28 +5,28 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// Fate is what becomes of a recorded item at a registration; none where it was not recorded.
-type Fate struct {
+// RegistrationOutcome is what becomes of a recorded item at a registration; none where it was not recorded.
+type RegistrationOutcome struct {
 	Kind   ChangeKind
 	Reason policy.Reason
 }
 
-// FateOf returns what becomes of an item by the answer of the webhook.
-func FateOf(item string, answer webhook.Explanation, p policy.Policy) Fate {
+// RegistrationOutcomeOf returns what becomes of an item by the answer of the webhook.
+func RegistrationOutcomeOf(item string, answer webhook.Explanation, p policy.Policy) RegistrationOutcome {
 	if reason, withheld := answer.Withheld[item]; withheld {
-		return Fate{NotGiven, reason}
+		return RegistrationOutcome{NotRestored, reason}
 	}
 	if _, restored := answer.Restored[item]; restored {
-		return Fate{Kind: Restored}
+		return RegistrationOutcome{Kind: Restored}
 	}
 	if _, inline := answer.Inline[item]; inline { // one of the deferred ones
-		return Fate{Kind: Inlined}
+		return RegistrationOutcome{Kind: RestoredInline}
 	}
 	if _, deferred := answer.Deferred[item]; deferred {
 		if pattern, _ := p.Defers(item); pattern != "" {
-			return Fate{Deferred, policy.Reason("labels.defer has " + pattern)}
+			return RegistrationOutcome{Deferred, policy.Reason("labels.defer has " + pattern)}
 		}
-		return Fate{Kind: Deferred}
+		return RegistrationOutcome{Kind: Deferred}
 	}
-	return Fate{}
+	return RegistrationOutcome{}
 }

@@ -29,9 +29,9 @@ type Impact struct {
 	// Omitted counts what is left out because so many changes are listed already, each Node by itself.
 	Omitted int `json:"more,omitempty"`
 	// Waiting counts the Nodes that would keep the gate after their next registration. They wait until capture is done or an operator decides.
-	Waiting Count `json:"waiting"`
+	Waiting NowAndPlanned `json:"waiting"`
 	// Due counts the records that sweeps collect.
-	Due Count `json:"due"`
+	Due NowAndPlanned `json:"due"`
 	// Profiles is what keeps Nodes from passing the checks of this policy.
 	Profiles []Obstacle `json:"profiles,omitempty"`
 	// Missing are facts that rules ask for and that no Node has.
@@ -42,20 +42,20 @@ type Impact struct {
 	Unreadable int `json:"unreadable,omitempty"`
 }
 
-// Count is a number under the policy in force, and under the other one.
-type Count struct {
+// NowAndPlanned is a number under the policy in force, and under the other one.
+type NowAndPlanned struct {
 	Now     int `json:"now"`
 	Planned int `json:"then"`
 }
 
 // Change is the change of one label or taint under the policy. It counts all Nodes with the same change for the same reason.
 type Change struct {
-	changed
+	changeKey
 	NodeCount
 }
 
-// changed is what changes, and why.
-type changed struct {
+// changeKey is what changes, and why.
+type changeKey struct {
 	Kind   ChangeKind `json:"change"`
 	Item   string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
 	Reason string     `json:"why,omitempty"` // in the words of the policy
@@ -66,20 +66,20 @@ type ChangeKind string
 
 // The kinds of changes.
 const (
-	Kept       ChangeKind = "kept"       // remembered from now on
-	Dropped    ChangeKind = "dropped"    // no longer recorded or restored; what is recorded stays
-	Restored   ChangeKind = "restored"   // at the next registration, in the CREATE itself
-	Deferred   ChangeKind = "deferred"   // at the next registration, behind the gate
-	Inlined    ChangeKind = "inlined"    // at the next registration, in the CREATE itself where that is proved to work
-	NotGiven   ChangeKind = "notGiven"   // recorded, and not restored at the next registration
-	PutOn      ChangeKind = "putOn"      // a rule's taint, on the Node that is there
-	TakenOff   ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
-	Blocked    ChangeKind = "blocked"    // a rule's taint that cannot be added: the Node has one of another client
-	Registered ChangeKind = "registered" // a taint, from the next registration on
-	NotAnyMore ChangeKind = "notAnyMore" // a taint that registrations add today
+	Kept                     ChangeKind = "kept"       // remembered from now on
+	Dropped                  ChangeKind = "dropped"    // no longer recorded or restored; what is recorded stays
+	Restored                 ChangeKind = "restored"   // at the next registration, in the CREATE itself
+	Deferred                 ChangeKind = "deferred"   // at the next registration, behind the gate
+	RestoredInline           ChangeKind = "inlined"    // at the next registration, in the CREATE itself where that is proved to work
+	NotRestored              ChangeKind = "notGiven"   // recorded, and not restored at the next registration
+	TaintAdded               ChangeKind = "putOn"      // a rule's taint, on the Node that is there
+	TaintRemoved             ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
+	Blocked                  ChangeKind = "blocked"    // a rule's taint that cannot be added: the Node has one of another client
+	RegistrationTaintAdded   ChangeKind = "registered" // a taint, from the next registration on
+	RegistrationTaintDropped ChangeKind = "notAnyMore" // a taint that registrations add today
 )
 
-func (c *Count) see(now, planned bool) {
+func (c *NowAndPlanned) add(now, planned bool) {
 	if now {
 		c.Now++
 	}
@@ -95,7 +95,7 @@ func (i Impact) Changed() bool {
 
 // ChangeKinds returns all kinds, in the order in which they are shown.
 func ChangeKinds() []ChangeKind {
-	return []ChangeKind{Kept, Dropped, Restored, Deferred, Inlined, NotGiven, PutOn, TakenOff, Blocked, Registered, NotAnyMore}
+	return []ChangeKind{Kept, Dropped, Restored, Deferred, RestoredInline, NotRestored, TaintAdded, TaintRemoved, Blocked, RegistrationTaintAdded, RegistrationTaintDropped}
 }
 
 func compareChanges(a, b Change) int {

@@ -45,19 +45,19 @@ func (i JudgedItem) Name() string {
 // JudgedItems counts what Nodes show, by whether it is kept.
 type JudgedItems struct{ kept, notKept itemGroups }
 
-// See counts what a Node shows.
-func (all *JudgedItems) See(node string, j nodestate.Judgement) {
+// Add counts what a Node shows.
+func (all *JudgedItems) Add(node string, j nodestate.Judgement) {
 	kept, notKept := map[groupKey]bool{}, map[groupKey]bool{}
 	for _, item := range nodestate.SortedItems(j.Items()) {
 		keeps, reason := j.Keeps(item)
 		entry := JudgedItem{Item: item, Reason: reason, Example: exampleOf(item, j.Items()[item])}
 		if !keeps {
 			entry.ByRules = j.ByRules(item)
-			all.notKept.see(entry, node, notKept)
+			all.notKept.add(entry, node, notKept)
 			continue
 		}
-		entry.Managers, entry.Unexpected = j.Setters(item), j.Unexpected(item)
-		all.kept.see(entry, node, kept)
+		entry.Managers, entry.Unexpected = j.Managers(item), j.Unexpected(item)
+		all.kept.add(entry, node, kept)
 	}
 }
 
@@ -81,21 +81,21 @@ const mostItems = 10_000
 
 // itemGroups counts Nodes by item, and by group of items.
 type itemGroups struct {
-	items  tally[groupKey, JudgedItem]
-	groups tally[groupKey, JudgedItem]
+	items  countMap[groupKey, JudgedItem]
+	groups countMap[groupKey, JudgedItem]
 }
 
 // groupKey is what an item is counted by; without the item, its group.
 type groupKey struct{ group, managers, reason, item string }
 
-// see counts an item of a Node. The groups that were counted of that Node are in counted.
-func (g *itemGroups) see(entry JudgedItem, node string, counted map[groupKey]bool) {
+// add counts an item of a Node. The groups that were counted of that Node are in counted.
+func (g *itemGroups) add(entry JudgedItem, node string, counted map[groupKey]bool) {
 	key := groupKey{groupOf(entry.Item), strings.Join(entry.Managers, "\n"), entry.Reason, entry.Item}
 	item := g.items.entry(key, mostItems, entry)
 	if item == nil {
 		return
 	}
-	item.see(node)
+	item.add(node)
 	key.item = ""
 	group := g.groups.entry(key, mostItems, entry)
 	if item.Nodes == 1 {
@@ -103,7 +103,7 @@ func (g *itemGroups) see(entry JudgedItem, node string, counted map[groupKey]boo
 	}
 	if !counted[key] {
 		counted[key] = true
-		group.see(node)
+		group.add(node)
 	}
 }
 
@@ -192,5 +192,5 @@ func exampleOf(item, value string) string {
 		taint := record.Taint(item, value)
 		return taint.ToString()
 	}
-	return item + "=" + nodestate.Shown(&value)
+	return item + "=" + nodestate.FormatValue(&value)
 }

@@ -125,7 +125,7 @@ func TestWhatIsKeptIsListedByDomainAndManagersAndFirstWhatNoClientOfOperatorsSet
 			}
 			judged := JudgedItems{}
 			for _, node := range []string{"worker-1", "worker-2"} {
-				judged.See(node, s.Judge(statetest.Under(statetest.Load(t, c.policy))))
+				judged.Add(node, s.Judge(statetest.Under(statetest.Load(t, c.policy))))
 			}
 			got := []string{}
 			for _, item := range judged.Kept() {
@@ -151,7 +151,7 @@ func TestTaintsAreListedOneByOneAndNobodyIsKnownToHaveSetThem(t *testing.T) {
 	s := statetest.Present("worker-1", nil, statetest.Taint("example.com/a", "1"), statetest.Taint("example.com/b", ""), statetest.Taint("example.com/c", ""), statetest.Taint("example.com/d", ""), statetest.Taint("node.kubernetes.io/not-ready", ""))
 	s.Node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "vendor-agent", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)}}
 	judged := JudgedItems{}
-	judged.See("worker-1", s.Judge(statetest.Under(statetest.Load(t, ""))))
+	judged.Add("worker-1", s.Judge(statetest.Under(statetest.Load(t, ""))))
 	kept := judged.Kept()
 	require.Len(t, kept, 4)
 	item := NodeCount{1, []string{"worker-1"}}
@@ -165,7 +165,7 @@ func TestTaintsAreListedOneByOneAndNobodyIsKnownToHaveSetThem(t *testing.T) {
 func TestWhatIsListedIsBoundedHoweverManyKeysThereAre(t *testing.T) {
 	c := NewComparison(statetest.Under(statetest.Load(t, "")), statetest.Load(t, ""), policy.NoRules, nil, nil)
 	for i := range mostItems + 7 {
-		require.NoError(t, c.See(statetest.Present("worker-1", map[string]string{fmt.Sprintf("d-%d.example-%d.com/a", i, i): "1"})))
+		require.NoError(t, c.Add(statetest.Present("worker-1", map[string]string{fmt.Sprintf("d-%d.example-%d.com/a", i, i): "1"})))
 	}
 	assert.Len(t, c.Impact().Kept, mostItems)
 	assert.Equal(t, 7, c.Impact().MoreKept)

@@ -29,8 +29,8 @@ type Migration struct {
 	Notes  []string `json:"notes,omitempty"`
 
 	migration policy.Migration
-	groups    tally[MigrationGroup, MigrationGroup]
-	uses      tally[MigrationUse, MigrationUse]
+	groups    countMap[MigrationGroup, MigrationGroup]
+	uses      countMap[MigrationUse, MigrationUse]
 }
 
 // MigrationGroup counts Nodes, or records of Nodes that do not exist, of which the same is true.
@@ -77,8 +77,8 @@ func notesOn(migration policy.Migration) (notes []string) {
 	return notes
 }
 
-// See counts a Node or a record.
-func (m *Migration) See(s nodestate.State, inputs plan.Inputs) {
+// Add counts a Node or a record.
+func (m *Migration) Add(s nodestate.State, inputs plan.Inputs) {
 	state, items := policy.MigrationNone, nodestate.ItemsOf(s.Record)
 	if s.Node != nil {
 		metadata := s.Judge(inputs).Metadata
@@ -92,9 +92,9 @@ func (m *Migration) See(s nodestate.State, inputs plan.Inputs) {
 		return
 	case policy.MigrationDone, policy.MigrationCopied: // whatever the value is
 	default:
-		key.Old, key.New = nodestate.Shown(nodestate.ValueIn(items, m.From)), nodestate.Shown(nodestate.ValueIn(items, m.To))
+		key.Old, key.New = nodestate.FormatValue(nodestate.ValueIn(items, m.From)), nodestate.FormatValue(nodestate.ValueIn(items, m.To))
 	}
-	group := m.groups.entry(key, mostChanges, key)
+	group := m.groups.entry(key, maxChanges, key)
 	if group == nil {
 		return
 	}
@@ -110,8 +110,8 @@ func joinedBy(list, name string) string {
 	return list + "," + name
 }
 
-// SeeUses counts an object that selects on labels.
-func (m *Migration) SeeUses(uses []selection.Use) {
+// AddUses counts an object that selects on labels.
+func (m *Migration) AddUses(uses []selection.Use) {
 	for _, use := range uses {
 		if use.Key != m.From {
 			continue
@@ -124,8 +124,8 @@ func (m *Migration) SeeUses(uses []selection.Use) {
 	}
 }
 
-// Finish completes the migration once all was counted.
-func (m *Migration) Finish(unread []string) {
+// Summarize completes the migration once all was counted.
+func (m *Migration) Summarize(unread []string) {
 	order := func(s policy.MigrationState) int { return slices.Index(policy.MigrationStates(), s) }
 	m.Groups = m.groups.sorted(func(a, b MigrationGroup) int {
 		return cmp.Or(cmp.Compare(order(a.State), order(b.State)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))

@@ -25,7 +25,7 @@ func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingF
 		}
 		all = append(all, MissingFact{
 			Rules: ask.Rules, Fact: ask.Fact,
-			Description: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", asking(ask.Rules), ask.Fact, source, status.Nodes),
+			Description: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", askClause(ask.Rules), ask.Fact, source, status.Nodes),
 			Next:        "Correct the name of the attribute in the rule and in attributes of the source, or have the inventory list it.",
 		})
 	}

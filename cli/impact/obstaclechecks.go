@@ -45,7 +45,7 @@ func (p *judgedProfile) judgeDNS(check string, perNode bool) {
 		p.addFound(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which has no port %d: no Node passes", name, dnsPort)
 	case perNode && p.unserved(service):
 		if len(p.facts.OtherDNS) == 0 {
-			next, commands = seeEndpoints(name)
+			next, commands = showEndpoints(name)
 		}
 		p.addFound(check, HindersSome, next, commands, "it asks each server of the DNS Service %s, which has no ready endpoint: no Node passes before it has one", name)
 	}
@@ -62,10 +62,10 @@ func (p *judgedProfile) renameDNS() (next string, commands []string) {
 
 // unserved reports that no endpoint of a Service is ready although Nodes take workloads. At a cold start, that is no fault.
 func (p *judgedProfile) unserved(service *ServiceFacts) bool {
-	return !p.cold && service.Ready != nil && *service.Ready == 0
+	return !p.coldStart && service.Ready != nil && *service.Ready == 0
 }
 
-func seeEndpoints(name string) (next string, commands []string) {
+func showEndpoints(name string) (next string, commands []string) {
 	namespace, service, _ := strings.Cut(name, "/")
 	return "See why its Pods are not Ready:", []string{
 		fmt.Sprintf("kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", namespace, service),
@@ -107,7 +107,7 @@ func (p *judgedProfile) judgeService(check string, wanted verify.Service) {
 		p.addFound(check, HindersAll, "Set endpoints of the check to 1 or more", nil,
 			"Service %s is headless, and the check asks no endpoints: no Node passes", wanted.Name)
 	case p.unserved(facts):
-		next, commands := seeEndpoints(wanted.Name)
+		next, commands := showEndpoints(wanted.Name)
 		p.addFound(check, HindersSome, next, commands, "Service %s has no ready endpoint: no Node passes before it has one", wanted.Name)
 	}
 }

@@ -82,10 +82,10 @@ func (o Obstacle) Text() string {
 // judgedProfile is one profile, and what is known of the cluster.
 type judgedProfile struct {
 	verify.CompiledProfile
-	facts ProfileFacts
-	nodes *nodesOfProfile // nil: not known
-	cold  bool            // no Node takes workloads, or it is not known; then Services may have no endpoint yet
-	found []Obstacle
+	facts     ProfileFacts
+	nodes     *nodesOfProfile // nil: not known
+	coldStart bool            // no Node takes workloads, or it is not known; then Services may have no endpoint yet
+	found     []Obstacle
 }
 
 func (p *judgedProfile) addFound(check string, hinders Hindrance, next string, commands []string, description string, args ...any) {
@@ -96,7 +96,7 @@ func (p *judgedProfile) addFound(check string, hinders Hindrance, next string, c
 // not required keep no Node from passing. Nodes is nil if the Nodes are not known.
 func Obstacles(profiles verify.Profiles, facts ProfileFacts, nodes *SelectedNodes) (all []Obstacle) {
 	for _, profile := range profiles.All() {
-		p := &judgedProfile{CompiledProfile: profile, facts: facts, cold: nodes == nil || nodes.open == 0}
+		p := &judgedProfile{CompiledProfile: profile, facts: facts, coldStart: nodes == nil || nodes.schedulable == 0}
 		if nodes != nil {
 			p.nodes = nodes.selected[profile.Name]
 		}
@@ -108,7 +108,7 @@ func Obstacles(profiles verify.Profiles, facts ProfileFacts, nodes *SelectedNode
 		p.judgeWait()
 		if nodes != nil && nodes.nodes > 0 && p.nodes.all == 0 {
 			p.addFound("", HindersNone, "If it should select some, compare its nodeSelector with their labels. The first profile that selects a Node decides:",
-				[]string{"kubectl get nodes --show-labels"}, "it selects no Node; the cluster has %s", inWords(nodes.nodes))
+				[]string{"kubectl get nodes --show-labels"}, "it selects no Node; the cluster has %s", nodeCount(nodes.nodes))
 		}
 		for _, obstacle := range p.found {
 			all = addObstacle(all, obstacle)

@@ -71,7 +71,7 @@ func (a *asked) answer(t *testing.T) (sentences []string) {
 	p := statetest.Load(t, "verify: {profiles: ["+a.profiles+"]}")
 	selected := NewSelectedNodes(p.Verify(), a.facts, string(p.Gate()), a.now)
 	for i := range a.nodes {
-		selected.See(&a.nodes[i])
+		selected.Add(&a.nodes[i])
 	}
 	for _, obstacle := range Obstacles(p.Verify(), a.facts, selected) {
 		assert.NotEmpty(t, obstacle.Next)

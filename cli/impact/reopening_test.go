@@ -51,19 +51,19 @@ func TestTheEndOfAnEmergencySaysWhatBecomesOfEachNode(t *testing.T) {
 		node("reports", "", func(n *corev1.Node) { n.Labels = nil }),
 		node("leaving", "", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: instant} }),
 	}
-	for name, p := range map[string]policy.Policy{"of the cluster": p, "of a process that follows the emergency": p.Suspending(true)} {
-		want := Reopened{
-			Closed: []string{"waits"}, Recheck: []string{"rebooted", "unlabelled"}, Unverified: []string{"bare", "freed", "never"}, Unregistered: []string{"bare"},
+	for name, p := range map[string]policy.Policy{"of the cluster": p, "of a process that follows the emergency": p.WithEmergency(true)} {
+		want := EmergencyEndNodes{
+			Closed: []string{"waits"}, Recheck: []string{"rebooted", "unlabelled"}, Unverified: []string{"bare", "freed", "never"}, WithoutRegistrationTaints: []string{"bare"},
 		}
-		fn := func(holds bool) Reopened {
-			reopening := NewReopening(p, holds, declared, instant)
+		fn := func(holds bool) EmergencyEndNodes {
+			reopening := NewEmergencyEndCounter(p, holds, declared, instant)
 			for _, node := range nodes {
-				reopening.See(node)
+				reopening.Add(node)
 			}
-			return reopening.Reopened()
+			return reopening.Nodes()
 		}
 		assert.Equal(t, want, fn(true), name)
-		want.Unregistered = nil
+		want.WithoutRegistrationTaints = nil
 		assert.Equal(t, want, fn(false), "%s, where only one of the two objects is left", name)
 	}
 }

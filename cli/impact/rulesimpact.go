@@ -54,32 +54,32 @@ func ruleKinds() []RuleChangeKind {
 	return []RuleChangeKind{RuleAdds, RuleChanges, RuleRemoves, RuleLeaves, RuleBlocked}
 }
 
-// Altered counts the Nodes on which rules remove or change labels. From the renamed ones, migrations remove the old key.
-type Altered struct{ Total, Changed, Renamed int }
+// RuleEffects counts the Nodes on which rules remove or change labels. From the renamed ones, migrations remove the old key.
+type RuleEffects struct{ Total, Changed, Renamed int }
 
-// See counts a Node that is there, by the decisions of capture.
-func (a *Altered) See(s nodestate.State, inputs plan.Inputs) {
+// Add counts a Node that is there, by the decisions of capture.
+func (a *RuleEffects) Add(s nodestate.State, inputs plan.Inputs) {
 	if s.Node == nil {
 		return
 	}
-	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
 	if node.Fault != nil {
 		return
 	}
 	a.Total++
-	if plan.RulesRemoveOrReplaceLabels(s.Recorded(), node, inputs) {
+	if plan.RulesRemoveOrReplaceLabels(s.RecordOrEmpty(), node, inputs) {
 		a.Changed++
 	}
-	if plan.MigrationsRemoveLabel(s.Recorded(), node, inputs) {
+	if plan.MigrationsRemoveLabel(s.RecordOrEmpty(), node, inputs) {
 		a.Renamed++
 	}
 }
 
 // ruleComparison counts what rules change. Its size is bounded.
 type ruleComparison struct {
-	altered Altered
+	altered RuleEffects
 	listed  int // Nodes that list labels of rules
-	changes tally[ruleChangeKey, RuleChange]
+	changes countMap[ruleChangeKey, RuleChange]
 }
 
 type ruleChangeKey struct {
@@ -87,13 +87,13 @@ type ruleChangeKey struct {
 	key, now, planned, rule string
 }
 
-// see counts one Node, by the decisions of capture.
-func (c *ruleComparison) see(s nodestate.State, planned plan.Inputs) {
-	node := observe.OfKeeping(s.Node, planned.Policy.Annotations())
+// add counts one Node, by the decisions of capture.
+func (c *ruleComparison) add(s nodestate.State, planned plan.Inputs) {
+	node := observe.FromNodeWithAnnotations(s.Node, planned.Policy.Annotations())
 	if node.Fault != nil {
 		return
 	}
-	c.altered.See(s, planned)
+	c.altered.Add(s, planned)
 	if len(node.ListedLabels()) > 0 {
 		c.listed++
 	}
@@ -120,9 +120,9 @@ func (c *ruleComparison) see(s nodestate.State, planned plan.Inputs) {
 }
 
 func (c *ruleComparison) count(kind RuleChangeKind, key string, now, planned *string, rule, node string) {
-	entry := ruleChangeKey{kind, key, nodestate.Shown(now), nodestate.Shown(planned), rule}
-	if change := c.changes.entry(entry, mostChanges, RuleChange{Kind: kind, Key: key, Now: now, Planned: planned, Rule: rule}); change != nil {
-		change.see(node)
+	entry := ruleChangeKey{kind, key, nodestate.FormatValue(now), nodestate.FormatValue(planned), rule}
+	if change := c.changes.entry(entry, maxChanges, RuleChange{Kind: kind, Key: key, Now: now, Planned: planned, Rule: rule}); change != nil {
+		change.add(node)
 	}
 }
 
@@ -131,7 +131,7 @@ func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
 	order := func(r RuleChange) int { return slices.Index(ruleKinds(), r.Kind) }
 	labels := c.changes.sorted(func(a, b RuleChange) int {
 		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes),
-			strings.Compare(nodestate.Shown(a.Now), nodestate.Shown(b.Now)), strings.Compare(nodestate.Shown(a.Planned), nodestate.Shown(b.Planned)), strings.Compare(a.Rule, b.Rule))
+			strings.Compare(nodestate.FormatValue(a.Now), nodestate.FormatValue(b.Now)), strings.Compare(nodestate.FormatValue(a.Planned), nodestate.FormatValue(b.Planned)), strings.Compare(a.Rule, b.Rule))
 	})
 	held := p.RulesHash() != inForce && rollout.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Total)
 	return RulesImpact{

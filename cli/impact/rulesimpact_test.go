@@ -51,14 +51,14 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := statetest.Under(statetest.Load(t, c.now))
 			now.GuardInForce = true
-			now.Policy = now.Policy.Holding(true) // that the rules of now are held, and which devices they look at, says nothing of others
+			now.Policy = now.Policy.WithRulesHeld(true) // that the rules of now are held, and which devices they look at, says nothing of others
 			now.Devices = func(string) observe.Devices { return observe.DevicesOf(nil) }
 			if c.inForce == "" {
 				c.inForce = policy.NoRules
 			}
 			comparison := NewComparison(now, statetest.Load(t, c.planned), c.inForce, nil, nil)
 			for _, s := range c.states {
-				require.NoError(t, comparison.See(s))
+				require.NoError(t, comparison.Add(s))
 			}
 			impact := comparison.Impact()
 			if c.none {
@@ -68,7 +68,7 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 			}
 			var got []string
 			for _, l := range impact.LabelRules.Labels {
-				got = append(got, fmt.Sprint(l.Kind, " ", l.Key, " ", nodestate.Shown(l.Now), " ", nodestate.Shown(l.Planned), " ", l.Rule, " ", l.Nodes, " ", l.First))
+				got = append(got, fmt.Sprint(l.Kind, " ", l.Key, " ", nodestate.FormatValue(l.Now), " ", nodestate.FormatValue(l.Planned), " ", l.Rule, " ", l.Nodes, " ", l.First))
 			}
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.altered, impact.LabelRules.Altered)
@@ -80,12 +80,12 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 
 func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	c := ruleComparison{}
-	for i := range mostChanges + 10 {
+	for i := range maxChanges + 10 {
 		value := fmt.Sprint(i)
 		c.count(RuleLeaves, "tier", &value, nil, "all", "a")
 	}
 	impact := c.impact(statetest.Load(t, "labels: {rules: [{name: all, set: {tier: gold}}]}"), policy.NoRules)
-	assert.Len(t, impact.Labels, mostChanges)
+	assert.Len(t, impact.Labels, maxChanges)
 	assert.Equal(t, 10, impact.Omitted)
 	for range 10 {
 		c.count(RuleAdds, "tier", nil, nil, "all", "a")
@@ -96,5 +96,5 @@ func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	}
 	assert.Equal(t, 20, c.changes.omitted)
 	zero := "0"
-	assert.Len(t, c.changes.counts[ruleChangeKey{RuleLeaves, "tier", zero, nodestate.Shown(nil), "all"}].First, firstNodes)
+	assert.Len(t, c.changes.counts[ruleChangeKey{RuleLeaves, "tier", zero, nodestate.FormatValue(nil), "all"}].First, firstNodes)
 }

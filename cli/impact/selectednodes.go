@@ -19,8 +19,8 @@ type SelectedNodes struct {
 	gate       string
 	now        time.Time
 
-	nodes, open int                        // of the cluster; open ones take workloads
-	selected    map[string]*nodesOfProfile // by the profile's name
+	nodes, schedulable int                        // of the cluster; open ones take workloads
+	selected           map[string]*nodesOfProfile // by the profile's name
 }
 
 // nodesOfProfile are the Nodes of one profile. New Nodes may lack resources and conditions that come later, so only complete Nodes show what Nodes of a
@@ -30,8 +30,8 @@ type nodesOfProfile struct {
 	conditions    sets.Set[string]
 	maximum       corev1.ResourceList   // of each resource, the most that one Node has
 	excluded      map[string]*NodeCount // by DaemonSet: those on which it runs no Pod
-	unpulled      NodeCount             // those whose worker Pod waits for an image
-	notPulled     string                // what the first of them says of the image
+	imageWaiting  NodeCount             // those whose worker Pod waits for an image
+	imageMessage  string                // what the first of them says of the image
 }
 
 // NewSelectedNodes begins with no Node. The DaemonSets are those that the profiles wait for; gate is the key of the gate's taint.
@@ -43,12 +43,12 @@ func NewSelectedNodes(profiles verify.Profiles, facts ProfileFacts, gate string,
 	return s
 }
 
-// See looks at one Node.
-func (s *SelectedNodes) See(node *corev1.Node) {
+// Add looks at one Node.
+func (s *SelectedNodes) Add(node *corev1.Node) {
 	s.nodes++
 	verifyNode := verify.NodeOf(node)
 	if verify.TakesWorkloads(verifyNode.Ready, node.Spec.Unschedulable, node.Spec.Taints) {
-		s.open++
+		s.schedulable++
 	}
 	profile, ok := s.profiles.Match(node.Labels)
 	if !ok {
@@ -58,8 +58,8 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 	selected.all++
 	closed := len(s.profiles.ClosingTaints(node.Spec.Taints)) > 0
 	if last := verify.ParseProgress(verifyNode.Annotation).Last; closed && last != nil && last.Diagnosis().Cause == verify.CauseImage {
-		if selected.unpulled.see(node.Name); selected.unpulled.Nodes == 1 {
-			selected.notPulled = last.Message
+		if selected.imageWaiting.add(node.Name); selected.imageWaiting.Nodes == 1 {
+			selected.imageMessage = last.Message
 		}
 	}
 	isNew := (closed || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(verifyNode.Created) <= profile.Deadline
@@ -80,7 +80,7 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 			if selected.excluded[name] == nil {
 				selected.excluded[name] = &NodeCount{}
 			}
-			selected.excluded[name].see(node.Name)
+			selected.excluded[name].add(node.Name)
 		}
 	}
 }
@@ -92,11 +92,13 @@ func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 	return selects || err != nil
 }
 
-// suchAs returns how many Nodes there are, and the first of them.
-func suchAs(n NodeCount) string { return fmt.Sprintf("%s, such as %s", inWords(n.Nodes), n.First[0]) }
+// nodeExamples returns how many Nodes there are, and the first of them.
+func nodeExamples(n NodeCount) string {
+	return fmt.Sprintf("%s, such as %s", nodeCount(n.Nodes), n.First[0])
+}
 
-// inWords returns a number of Nodes.
-func inWords(nodes int) string {
+// nodeCount returns a number of Nodes.
+func nodeCount(nodes int) string {
 	if nodes == 1 {
 		return "1 Node"
 	}

@@ -11,21 +11,21 @@ type NodeCount struct {
 	First []string `json:"first"`
 }
 
-func (n *NodeCount) see(node string) {
+func (n *NodeCount) add(node string) {
 	n.Nodes++
 	if len(n.First) < firstNodes {
 		n.First = append(n.First, node)
 	}
 }
 
-// tally counts by key. Its size is bounded: clients and kubelets can make ever new labels.
-type tally[K comparable, V any] struct {
+// countMap counts by key. Its size is bounded: clients and kubelets can make ever new labels.
+type countMap[K comparable, V any] struct {
 	counts  map[K]*V
 	omitted int // what is left out
 }
 
 // entry returns the count of a key, which begins as given. It is nil if limit keys are counted already.
-func (t *tally[K, V]) entry(key K, limit int, initial V) *V {
+func (t *countMap[K, V]) entry(key K, limit int, initial V) *V {
 	if count, known := t.counts[key]; known {
 		return count
 	}
@@ -40,7 +40,7 @@ func (t *tally[K, V]) entry(key K, limit int, initial V) *V {
 	return &initial
 }
 
-func (t *tally[K, V]) sorted(compare func(a, b V) int) []V {
+func (t *countMap[K, V]) sorted(compare func(a, b V) int) []V {
 	all := make([]V, 0, len(t.counts))
 	for _, count := range t.counts {
 		all = append(all, *count)

@@ -26,8 +26,8 @@ func NewProofs(profiles verify.Profiles, gate string) *Proofs {
 	return &Proofs{profiles: profiles, gate: gate, seen: map[string]proof{}}
 }
 
-// See looks at one Node.
-func (p *Proofs) See(node *corev1.Node) {
+// Add looks at one Node.
+func (p *Proofs) Add(node *corev1.Node) {
 	shows := p.profiles.Shows(node, p.gate)
 	seen := p.seen[shows.Profile]
 	p.seen[shows.Profile] = proof{selects: true, proved: seen.proved || shows.Proves, open: seen.open || shows.Open}

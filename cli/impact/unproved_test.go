@@ -70,7 +70,7 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			proofs := NewProofs(p, gate)
 			for _, node := range row.nodes {
-				proofs.See(node)
+				proofs.Add(node)
 			}
 			unproved := proofs.Unproved(row.trials, now)
 			if row.want == "" {

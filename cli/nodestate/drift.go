@@ -19,9 +19,9 @@ func (s State) Drift(inputs plan.Inputs) (labels []report.DriftedLabel, compared
 	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
 		return nil, false
 	}
-	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
-	_, settled, next := s.Simulate(inputs)
-	prev, updated := ItemsOf(s.Record), ItemsOf(settled)
+	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
+	_, recordAfter, next := s.Simulate(inputs)
+	prev, updated := ItemsOf(s.Record), ItemsOf(recordAfter)
 	found := map[string]report.DriftedLabel{}
 	differs := func(key string, kind report.DriftKind, from string, want *string) {
 		if _, known := found[key]; !known && record.IsLabel(key) {
@@ -68,8 +68,8 @@ func (s State) Drift(inputs plan.Inputs) (labels []report.DriftedLabel, compared
 			differs(key, report.NotRecorded, "record", ValueIn(prev, key))
 		}
 	}
-	if settled != nil {
-		for key := range inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld {
+	if recordAfter != nil {
+		for key := range inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: updated, Machine: recordAfter.Machine}, policy.Live).Withheld {
 			value := updated[key]
 			switch shown := ValueIn(node.Items, key); {
 			case shown == nil:

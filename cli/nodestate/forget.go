@@ -15,8 +15,8 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Forgetting is what is to be forgotten of a Node, or why it cannot be.
-type Forgetting struct {
+// ForgetPlan is what is to be forgotten of a Node, or why it cannot be.
+type ForgetPlan struct {
 	Node   string
 	Record record.Record // as it was read
 	Whole  bool          // the record is deleted, and not only what it holds
@@ -27,10 +27,10 @@ type Forgetting struct {
 	shown   []string // those of them that are forgotten once they are removed from the Node
 }
 
-// ForgettingOf plans to forget some items of a Node, or its whole record if no items are named. Items that the Node shows cannot be forgotten,
+// PlanForget plans to forget some items of a Node, or its whole record if no items are named. Items that the Node shows cannot be forgotten,
 // because capture would record them again at once.
-func ForgettingOf(s State, items []string) Forgetting {
-	f := Forgetting{Node: s.Name}
+func PlanForget(s State, items []string) ForgetPlan {
+	f := ForgetPlan{Node: s.Name}
 	switch {
 	case s.Unreadable != nil && len(items) > 0:
 		f.reason = fmt.Sprintf("the record cannot be read (%v); it can be forgotten as a whole only", s.Unreadable)
@@ -100,7 +100,7 @@ func (s State) whyNotRecorded(item string) string {
 }
 
 // Err returns why nothing can be forgotten; nil: all that was asked for can be.
-func (f Forgetting) Err() error {
+func (f ForgetPlan) Err() error {
 	if f.reason != "" {
 		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.Node, f.reason)
 	}
@@ -126,7 +126,7 @@ func (f Forgetting) Err() error {
 
 // Remaining returns the record that is left; not for a whole one. If capture restores a forgotten item in this very moment, it removes it again, since the
 // stamp shows that no client has set it.
-func (f Forgetting) Remaining(r record.Record, now time.Time) record.Record {
+func (f ForgetPlan) Remaining(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}
 	return history.Append(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })
 }

@@ -43,7 +43,7 @@ func TestForgettingOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := nodestate.ForgettingOf(tt.state, tt.keys)
+			f := nodestate.PlanForget(tt.state, tt.keys)
 			assert.Equal(t, tt.whole, f.Whole)
 			assert.Equal(t, tt.items, f.Items)
 			if tt.reason == "" {
@@ -57,7 +57,7 @@ func TestForgettingOf(t *testing.T) {
 
 func TestForgettingLeavesTheRestOfTheRecordAndSaysInTheHistoryWhoForgot(t *testing.T) {
 	r := *statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": "x"}, statetest.GoneSince(time.Hour))
-	left := nodestate.ForgettingOf(statetest.State(nil, &r), []string{"t:NoSchedule", "a"}).Remaining(r, now)
+	left := nodestate.PlanForget(statetest.State(nil, &r), []string{"t:NoSchedule", "a"}).Remaining(r, now)
 	assert.Equal(t, set{"b": "2"}, left.Items())
 	changes := history.Changes(left)
 	require.Len(t, changes, 1)

@@ -51,8 +51,8 @@ func ValueIn(items map[string]string, item string) *string {
 // maxShown is how much of an annotation's value is shown. No label or taint has a longer one.
 const maxShown = 80
 
-// Shown returns a value as all commands show it; an empty one is not none.
-func Shown(value *string) string {
+// FormatValue returns a value as all commands show it; an empty one is not none.
+func FormatValue(value *string) string {
 	switch {
 	case value == nil:
 		return "-"

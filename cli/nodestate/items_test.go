@@ -21,8 +21,8 @@ func TestItemsAreInTheOrderOfTheirKinds(t *testing.T) {
 
 func TestAValueIsShownAsAllCommandsShowIt(t *testing.T) {
 	empty, value, long := "", "ci", strings.Repeat("x", 8000)
-	assert.Equal(t, "-", nodestate.Shown(nil))
-	assert.Equal(t, `""`, nodestate.Shown(&empty), "an empty value is not none")
-	assert.Equal(t, "ci", nodestate.Shown(&value))
-	assert.Equal(t, long[:80]+"... (8000 bytes)", nodestate.Shown(&long), "the start of an annotation")
+	assert.Equal(t, "-", nodestate.FormatValue(nil))
+	assert.Equal(t, `""`, nodestate.FormatValue(&empty), "an empty value is not none")
+	assert.Equal(t, "ci", nodestate.FormatValue(&value))
+	assert.Equal(t, long[:80]+"... (8000 bytes)", nodestate.FormatValue(&long), "the start of an annotation")
 }

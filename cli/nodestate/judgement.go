@@ -22,11 +22,11 @@ type Judgement struct {
 // Judge looks at a Node together with its record, which shows whose a label is that nodekeep has restored.
 func (s State) Judge(inputs plan.Inputs) Judgement {
 	if s.Node == nil {
-		return Judgement{Metadata: policy.Metadata{Record: s.Recorded()}, policy: inputs.Policy}
+		return Judgement{Metadata: policy.Metadata{Record: s.RecordOrEmpty()}, policy: inputs.Policy}
 	}
-	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
 	stamp, _ := node.Stamp(inputs.GuardInForce)
-	return Judgement{node.Metadata(s.Recorded(), inputs.Policy, inputs.GuardInForce), inputs.Policy, stamp.Given}
+	return Judgement{node.Metadata(s.RecordOrEmpty(), inputs.Policy, inputs.GuardInForce), inputs.Policy, stamp.Given}
 }
 
 // Items returns what the Node shows, with their values.
@@ -46,9 +46,9 @@ func (j Judgement) ByRules(item string) bool {
 	return slices.ContainsFunc(j.Metadata.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })
 }
 
-// Setters returns the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
+// Managers returns the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
 // may have them. The lists of taints in managedFields do not show which client set one of them.
-func (j Judgement) Setters(item string) []string {
+func (j Judgement) Managers(item string) []string {
 	managers := j.Metadata.Owners[item]
 	if len(managers) > 0 && !policy.LostOwners(managers) || !j.isRecorded(item) {
 		return managers
@@ -67,10 +67,10 @@ func (j Judgement) Setters(item string) []string {
 
 // Unexpected reports whether an item is kept that no known client of operators has set. The policy does not name it, and it is known who set it.
 func (j Judgement) Unexpected(item string) bool {
-	managers := j.Setters(item)
+	managers := j.Managers(item)
 	return len(managers) > 0 && !j.policy.Names(item) && !slices.ContainsFunc(managers, func(manager string) bool {
 		single := []string{manager}
-		return j.policy.OfOperators(single) || policy.LostOwners(single)
+		return j.policy.AreOperators(single) || policy.LostOwners(single)
 	})
 }
 
@@ -81,7 +81,7 @@ func (j Judgement) Explain(item string) (keeps bool, reason string) {
 	if !keeps {
 		return keeps, reason
 	}
-	if managers := strings.Join(j.Setters(item), ", "); managers != "" && !strings.HasPrefix(reason, "managedFields show only "+managers+",") {
+	if managers := strings.Join(j.Managers(item), ", "); managers != "" && !strings.HasPrefix(reason, "managedFields show only "+managers+",") {
 		reason += "; set by " + managers
 		if j.Unexpected(item) {
 			reason += ", not a known client of operators"

@@ -2,20 +2,20 @@ package nodestate
 
 import "nodekeep.dev/nodekeep/plan"
 
-// Presence shows whether there is a Node, and a record of it.
-type Presence string
+// Status shows whether there is a Node, and a record of it.
+type Status string
 
 // The presences.
 const (
-	Present    Presence = "Present"    // a Node, and a record of it unless nothing of the Node is kept
-	Unrecorded Presence = "Unrecorded" // a Node without a record, of which something is to be recorded
-	Gone       Presence = "Gone"       // a record of a deleted Node
-	Unreadable Presence = "Unreadable" // a record from which nothing may be taken
-	Forgotten  Presence = "Forgotten"  // neither any more
+	Present    Status = "Present"    // a Node, and a record of it unless nothing of the Node is kept
+	Unrecorded Status = "Unrecorded" // a Node without a record, of which something is to be recorded
+	Gone       Status = "Gone"       // a record of a deleted Node
+	Unreadable Status = "Unreadable" // a record from which nothing may be taken
+	Forgotten  Status = "Forgotten"  // neither any more
 )
 
-// Presence returns whether there is a Node, and a record of it.
-func (s State) Presence(inputs plan.Inputs) Presence {
+// Status returns whether there is a Node, and a record of it.
+func (s State) Status(inputs plan.Inputs) Status {
 	switch {
 	case s.Unreadable != nil:
 		return Unreadable

@@ -13,7 +13,7 @@ import (
 func TestANodeOfWhichNothingIsKeptIsNotUnrecorded(t *testing.T) {
 	for name, c := range map[string]struct {
 		state nodestate.State
-		want  nodestate.Presence
+		want  nodestate.Status
 	}{
 		"a Node of which nothing is kept":   {statetest.State(statetest.Live(nil), nil), nodestate.Present},
 		"a Node of which something is kept": {statetest.State(statetest.Live(set{"a": "1"}), nil), nodestate.Unrecorded},
@@ -21,7 +21,7 @@ func TestANodeOfWhichNothingIsKeptIsNotUnrecorded(t *testing.T) {
 		"neither a Node nor a record":       {nodestate.State{Name: "n1"}, nodestate.Forgotten},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, c.state.Presence(statetest.Under(policy.Default())))
+			assert.Equal(t, c.want, c.state.Status(statetest.Under(policy.Default())))
 		})
 	}
 }

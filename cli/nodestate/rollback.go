@@ -19,23 +19,23 @@ type Rollback struct {
 
 // RollbackStep is what becomes of one label or taint.
 type RollbackStep struct {
-	Kind   string       `json:"kind"`
-	Item   string       `json:"item"`
-	Action RollbackVerb `json:"action"`
-	From   *string      `json:"from,omitempty"` // the value that the Node shows
-	To     *string      `json:"to,omitempty"`
-	Reason string       `json:"why,omitempty"` // it is left alone
+	Kind   string         `json:"kind"`
+	Item   string         `json:"item"`
+	Action RollbackAction `json:"action"`
+	From   *string        `json:"from,omitempty"` // the value that the Node shows
+	To     *string        `json:"to,omitempty"`
+	Reason string         `json:"why,omitempty"` // it is left alone
 }
 
-// RollbackVerb is what is done with a label or taint.
-type RollbackVerb string
+// RollbackAction is what is done with a label or taint.
+type RollbackAction string
 
 // The verbs.
 const (
-	Set       RollbackVerb = "set"
-	Replace   RollbackVerb = "change"
-	Remove    RollbackVerb = "remove"
-	LeftAlone RollbackVerb = "left alone"
+	Set       RollbackAction = "set"
+	Replace   RollbackAction = "change"
+	Remove    RollbackAction = "remove"
+	LeftAlone RollbackAction = "left alone"
 )
 
 // RollbackTo returns the rollback of a Node that is there and has a record.

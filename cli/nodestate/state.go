@@ -22,11 +22,11 @@ type State struct {
 	Name       string
 	Node       *corev1.Node   // nil: there is none
 	Record     *record.Record // nil: there is none that can be read
-	Entry      store.Entry    // that the record was read from, with its version
+	StoreEntry store.Entry    // that the record was read from, with its version
 	Unreadable error          // why there is a record but nothing may be taken from it
 
-	Follows  *Follow        // nil: it has a record, or the policy follows none
-	followed *record.Record // what it begins with, where it follows
+	Follows  *FollowedRecord // nil: it has a record, or the policy follows none
+	followed *record.Record  // what it begins with, where it follows
 }
 
 // maxWrites limits the writes of the record before the change of a Node. One write resets it, one accepts a side, one merges.
@@ -34,10 +34,10 @@ const maxWrites = 5
 
 // Simulate returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
 // (nil: none), and the later change of the Node.
-func (s State) Simulate(inputs plan.Inputs) (first capture.Action, r *record.Record, last capture.Action) {
-	node, entry, found := observe.OfKeeping(s.Node, inputs.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
+func (s State) Simulate(inputs plan.Inputs) (first capture.Action, recordAfter *record.Record, last capture.Action) {
+	node, entry, found := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations()), store.Entry{Accepted: s.StoreEntry.Accepted}, s.Record != nil
 	if found {
-		entry.Record, r = *s.Record, s.Record
+		entry.Record, recordAfter = *s.Record, s.Record
 	} else if s.followed != nil {
 		entry.Record = *s.followed
 	}
@@ -49,9 +49,9 @@ func (s State) Simulate(inputs plan.Inputs) (first capture.Action, r *record.Rec
 		if last.Record == nil {
 			break
 		}
-		r, entry, found = last.Record, store.Entry{Record: *last.Record}, true
+		recordAfter, entry, found = last.Record, store.Entry{Record: *last.Record}, true
 	}
-	return first, r, last
+	return first, recordAfter, last
 }
 
 // NextRecord returns the record of an existing Node once capture has written it. It is nil if there is nothing to write.
@@ -65,15 +65,15 @@ func (s State) NextRecord(inputs plan.Inputs) *record.Record {
 // ItemsOf returns what a record holds; nil holds nothing.
 func ItemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Record{}).Items() }
 
-// Recorded returns the record that was read; an empty one where there is none.
-func (s State) Recorded() record.Record { return ptr.Deref(s.Record, record.Record{}) }
+// RecordOrEmpty returns the record that was read; an empty one where there is none.
+func (s State) RecordOrEmpty() record.Record { return ptr.Deref(s.Record, record.Record{}) }
 
 // Machine returns the machine that the Node is on, or was on when it was last observed.
 func (s State) Machine() record.Machine {
 	if s.Node != nil {
 		return observe.FromNode(s.Node).Machine
 	}
-	return s.Recorded().Machine
+	return s.RecordOrEmpty().Machine
 }
 
 // labels returns those of the Node or, of one that is deleted, the recorded ones.
@@ -91,9 +91,9 @@ func (s State) Selected(selector labels.Selector) bool { return selector.Matches
 // RegistrationRecord returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
 func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.followed) }
 
-// Unregistered returns the registration taints that a Node behind the gate has still to get, and gets with the change that lifts the gate. After that
+// MissingRegistrationTaints returns the registration taints that a Node behind the gate has still to get, and gets with the change that lifts the gate. After that
 // nothing adds them any more.
-func (s State) Unregistered(inputs plan.Inputs) []corev1.Taint {
+func (s State) MissingRegistrationTaints(inputs plan.Inputs) []corev1.Taint {
 	node := observe.FromNode(s.Node)
 	if node.Registered(inputs.GuardInForce) {
 		return nil
@@ -105,26 +105,26 @@ func (s State) Unregistered(inputs plan.Inputs) []corev1.Taint {
 			labels[key] = value
 		}
 	}
-	return policy.FreeOf(inputs.Policy.RegistrationTaints(labels), s.Node.Spec.Taints)
+	return policy.WithoutKeys(inputs.Policy.RegistrationTaints(labels), s.Node.Spec.Taints)
 }
 
-// Undecided reports whether the record waits for an operator's decision between two machines.
-func (s State) Undecided() bool {
-	return s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == ""
+// AwaitsDecision reports whether the record waits for an operator's decision between two machines.
+func (s State) AwaitsDecision() bool {
+	return s.Record != nil && s.Record.Quarantined != nil && s.StoreEntry.Accepted == ""
 }
 
 // Missing returns what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
 func (s State) Missing(inputs plan.Inputs) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
-		node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+		node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
 		return inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
 	_, _, next := s.Simulate(inputs)
 	return next.WithCause(plan.CauseRecord).Values()
 }
 
-// AwaitingOperator returns what an operator must accept of the record that the Node followed, or would follow.
-func (s State) AwaitingOperator() map[string]string {
+// ItemsAwaitingOperator returns what an operator must accept of the record that the Node followed, or would follow.
+func (s State) ItemsAwaitingOperator() map[string]string {
 	if r := s.RegistrationRecord(); r != nil && r.Quarantined != nil && !r.Isolated() {
 		return r.Quarantined.Items()
 	}
@@ -136,5 +136,5 @@ func (s State) Violations(inputs plan.Inputs) []governance.Violation {
 	if s.Node == nil {
 		return nil
 	}
-	return plan.Violations(s.Recorded(), observe.OfKeeping(s.Node, inputs.Policy.Annotations()), inputs)
+	return plan.Violations(s.RecordOrEmpty(), observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations()), inputs)
 }

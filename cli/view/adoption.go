@@ -20,10 +20,10 @@ func (a Adoption) Document(time.Time) Document {
 	d.addFact("To leave alone", "on "+Counted(len(a.Left), "Node"))
 	adopt, left := tableOf("To hand over", "Rule", "Nodes", "Such as"), tableOf("To leave alone", "Rule", "Why", "Nodes", "Such as")
 	for _, group := range impact.Grouped(a.Adopt) {
-		addRow(adopt, nodestate.Shown(&group.Value), group.Rule, group.Nodes, strings.Join(group.First, ","))
+		addRow(adopt, nodestate.FormatValue(&group.Value), group.Rule, group.Nodes, strings.Join(group.First, ","))
 	}
 	for _, group := range impact.Grouped(a.Left) {
-		addRow(left, nodestate.Shown(&group.Value), orDash(group.Rule), group.Reason, group.Nodes, strings.Join(group.First, ","))
+		addRow(left, nodestate.FormatValue(&group.Value), orDash(group.Rule), group.Reason, group.Nodes, strings.Join(group.First, ","))
 	}
 	d.Tables = append(d.Tables, adopt, left)
 	return d

@@ -17,6 +17,6 @@ func TestAnnotationsAreItemsOfTheirOwn(t *testing.T) {
 	summary := SummaryOf(state, plan.Inputs{Policy: policy.Default()})
 	assert.Equal(t, []int{1, 1, 1}, []int{summary.Labels, summary.Taints, summary.Annotations})
 
-	f := nodestate.ForgettingOf(nodestate.State{Name: "n1", Record: &r}, []string{"@a.io/x"})
+	f := nodestate.PlanForget(nodestate.State{Name: "n1", Record: &r}, []string{"@a.io/x"})
 	assert.Equal(t, []string{"@a.io/x"}, f.Items)
 }

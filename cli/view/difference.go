@@ -33,7 +33,7 @@ type DifferentItem struct {
 
 // Diff compares a record with the Node that is there, and with what capture makes of both.
 func Diff(s nodestate.State, inputs plan.Inputs) Difference {
-	node := observe.OfKeeping(s.Node, inputs.Policy.Annotations())
+	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
 	_, settled, next := s.Simulate(inputs)
 	prev, updated := s.Record.Items(), settled.Items()
 	causes := map[string]string{}
@@ -121,7 +121,7 @@ func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
 		t := tableOf(title, "Key", "Record", "Node", "Why")
 		for _, item := range items {
-			addRow(t, item.Kind, item.Item, nodestate.Shown(item.Record), nodestate.Shown(item.Node), item.Reason)
+			addRow(t, item.Kind, item.Item, nodestate.FormatValue(item.Record), nodestate.FormatValue(item.Node), item.Reason)
 		}
 		return t
 	}

@@ -82,7 +82,7 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 	for _, item := range nodestate.SortedItems(values...) {
 		cells := []any{nodestate.KindOf(item), item}
 		for _, column := range values {
-			cells = append(cells, nodestate.Shown(nodestate.ValueIn(column, item)))
+			cells = append(cells, nodestate.FormatValue(nodestate.ValueIn(column, item)))
 		}
 		addRow(table, cells...)
 	}
@@ -92,8 +92,8 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 // noValue stands in cells that have nothing to say.
 const noValue = "-"
 
-// span returns how long something has been so, as kubectl writes ages.
-func span(start time.Time, now time.Time) string {
+// age returns how long something has been so, as kubectl writes ages.
+func age(start time.Time, now time.Time) string {
 	if start.IsZero() {
 		return noValue
 	}

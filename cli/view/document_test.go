@@ -44,19 +44,19 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 	inputs := statetest.Under(policy.Default())
 	two := statetest.Recorded(set{"a": "2", "t:NoSchedule": "x"}, statetest.GoneSince(time.Hour), statetest.Quarantining(set{"a": "1", "b": ""}))
 	two.Machine, two.Quarantined.Machine = record.Machine{SystemUUID: "new"}, record.Machine{ProviderID: "old", MachineID: "m"}
-	sides := SidesOf(store.Entry{Record: *two})
+	sides := QuarantinePlanOf(store.Entry{Record: *two})
 	shown, err := RecordOf(statetest.State(nil, two), "ns", statetest.Under(statetest.Load(t, "")))
 	require.NoError(t, err)
-	gated, _ := GatedOf(statetest.State(statetest.Live(nil, gatedFor(time.Hour)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), inputs, Captures{})
+	gated, _ := GatedOf(statetest.State(statetest.Live(nil, gatedFor(time.Hour)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), inputs, CaptureStatus{})
 	for name, c := range map[string]struct {
 		answer Answer
 		want   []string
 	}{
-		"to forget a whole record, the side that is set aside included": {Forgetting{nodestate.ForgettingOf(statetest.State(nil, two), nil)}, []string{
+		"to forget a whole record, the side that is set aside included": {ForgetPlan{nodestate.PlanForget(statetest.State(nil, two), nil)}, []string{
 			"Gone: for 60m", "Record: would be removed as a whole", "Would be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
 			"Of the machine before|Key|Value|State\nlabel|a|1|recorded\nlabel|b|\"\"|recorded",
 		}},
-		"to forget an item and no other": {Forgetting{nodestate.ForgettingOf(statetest.State(statetest.Live(nil), statetest.Recorded(set{"a": "1", "b": "2"}, statetest.NotShown("b"))), []string{"b"})}, []string{
+		"to forget an item and no other": {ForgetPlan{nodestate.PlanForget(statetest.State(statetest.Live(nil), statetest.Recorded(set{"a": "1", "b": "2"}, statetest.NotShown("b"))), []string{"b"})}, []string{
 			"Node: n1\nWould be forgotten|Key|Value|State\nlabel|b|2|recorded,|not|shown|on|the|Node",
 		}},
 		"to decide between two machines": {sides, []string{

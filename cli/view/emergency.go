@@ -14,31 +14,31 @@ import (
 	"nodekeep.dev/nodekeep/cli/impact"
 )
 
-// Declared is whether an emergency is declared.
-type Declared struct {
-	Holds   bool
+// EmergencyState is whether an emergency is declared.
+type EmergencyState struct {
+	Active  bool
 	Created metav1.Time // when its RoleBinding was created
 }
 
 // Line returns one line for commands that show Nodes; empty: no emergency is declared. End is the command that ends it.
-func (d Declared) Line(end string, now time.Time) string {
-	if !d.Holds {
+func (d EmergencyState) Line(end string, now time.Time) string {
+	if !d.Active {
 		return ""
 	}
-	return "An emergency was declared " + span(d.Created.Time, now) + " ago, and is not ended. To end it: " + end
+	return "An emergency was declared " + age(d.Created.Time, now) + " ago, and is not ended. To end it: " + end
 }
 
 // Emergency is what `nodekeep emergency` would do now.
 type Emergency struct {
 	Cluster, Namespace string
-	Declared           Declared
+	Declared           EmergencyState
 	// Ignored is why the API server gates new Nodes in spite of an emergency. Then the objects that gate are deleted. Empty: it does not.
-	Ignored string
+	UnseenReason string
 	// UnknownReason is why it is not known whether that is so; empty: it is known.
 	UnknownReason     string
 	Gated, Unverified []string // names of Nodes
-	Objects           []PlannedDeletion
-	End               string // the command that ends it
+	Objects           []ObjectStep
+	EndCommand        string // the command that ends it
 }
 
 // Document returns the answer as text.
@@ -46,31 +46,31 @@ func (e Emergency) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Cluster", e.Cluster)
 	declared := "none; this command declares one"
-	if e.Declared.Holds {
-		declared = "declared " + span(e.Declared.Created.Time, now) + " ago; Nodes are opened once more"
+	if e.Declared.Active {
+		declared = "declared " + age(e.Declared.Created.Time, now) + " ago; Nodes are opened once more"
 	}
 	d.addFact("Emergency", declared)
-	d.addFact("Nodes behind the gate", firstOf(e.Gated, ": the gate is lifted, whatever they lack"))
-	d.addFact("Nodes behind a verification taint", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
+	d.addFact("Nodes behind the gate", nodesText(e.Gated, ": the gate is lifted, whatever they lack"))
+	d.addFact("Nodes behind a verification taint", nodesText(e.Unverified, ": the verification taint is removed, without the checks"))
 	d.addFact("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
 	switch {
-	case e.Ignored != "":
-		d.addFact("The API server", "cannot see an emergency: "+e.Ignored+". So the objects that gate are deleted. "+
+	case e.UnseenReason != "":
+		d.addFact("The API server", "cannot see an emergency: "+e.UnseenReason+". So the objects that gate are deleted. "+
 			"helm upgrade, Argo CD and Flux create them again")
 	case e.UnknownReason != "":
 		d.addFact("The API server", "it is not known whether it sees an emergency: "+e.UnknownReason+". If it still gates new Nodes, the objects that gate are deleted")
 	default:
 		d.addFact("It lasts", "until it is ended, also through helm upgrade, Argo CD and Flux")
 	}
-	d.addFact("To end it", e.End)
+	d.addFact("To end it", e.EndCommand)
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
 }
 
-func objectSteps(objects []PlannedDeletion) *metav1.Table {
+func objectSteps(objects []ObjectStep) *metav1.Table {
 	table := tableOf("Kind", "Name", "Step")
 	for _, object := range objects {
-		addRow(table, object.Kind, object.Name, object.State)
+		addRow(table, object.Kind, object.Name, object.Step)
 	}
 	return table
 }
@@ -78,14 +78,14 @@ func objectSteps(objects []PlannedDeletion) *metav1.Table {
 // EmergencyEnd is what `nodekeep emergency --end` would do now.
 type EmergencyEnd struct {
 	Cluster, Namespace string
-	Declared           Declared
-	Objects            []PlannedDeletion
+	Declared           EmergencyState
+	Objects            []ObjectStep
 	Missing            Missing
 	Gates              bool   // it is known that nothing of the gate is missing
 	Unprovable         string // why the end cannot be proved; empty: as far as is known, it can
-	Nodes              impact.Reopened
+	Nodes              impact.EmergencyEndNodes
 	Unknown            string // why the Nodes are not known; empty: they are
-	Check              string // the command that checks Nodes
+	RecheckCommand     string // the command that checks Nodes
 }
 
 // Opened is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
@@ -105,8 +105,8 @@ func NewOpened(earlier []string, known bool) Opened {
 	return o
 }
 
-// See looks at one Node as it is now. Closed is whether nodekeep keeps it closed.
-func (o *Opened) See(node *corev1.Node, closed bool) {
+// Add looks at one Node as it is now. Closed is whether nodekeep keeps it closed.
+func (o *Opened) Add(node *corev1.Node, closed bool) {
 	if closed {
 		o.closed = append(o.closed, node.Name)
 	}
@@ -131,20 +131,20 @@ func restrictionsOf(node *corev1.Node) string {
 
 // Lines say it to operators.
 func (o Opened) Lines() (lines []string) {
-	before := firstOf(slices.Sorted(maps.Keys(o.earlier)), "")
+	before := nodesText(slices.Sorted(maps.Keys(o.earlier)), "")
 	if o.known && len(o.earlier) > 0 && len(o.closed) == 0 {
 		before += ". None of them is closed by nodekeep now"
 	}
 	lines = append(lines, "closed by nodekeep before: "+before)
 	if len(o.closed) > 0 {
-		lines = append(lines, "behind the gate or a verification taint now: "+firstOf(o.closed, "; run it again"))
+		lines = append(lines, "behind the gate or a verification taint now: "+nodesText(o.closed, "; run it again"))
 	}
 	by := "by something else"
 	if !o.known {
 		by = "by what may be nodekeep's, since the policy is not known"
 	}
 	if len(o.limited) > 0 {
-		lines = append(lines, "kept from all or some Pods "+by+": "+firstOf(o.limited, ""))
+		lines = append(lines, "kept from all or some Pods "+by+": "+nodesText(o.limited, ""))
 	}
 	return lines
 }
@@ -158,21 +158,21 @@ func (o Opened) Err() error {
 }
 
 // unverifiedText names the Nodes that stay open.
-func unverifiedText(r impact.Reopened, check string) string {
-	return firstOf(r.Unverified, ": they stay open. To check them: "+check)
+func unverifiedText(r impact.EmergencyEndNodes, check string) string {
+	return nodesText(r.Unverified, ": they stay open. To check them: "+check)
 }
 
 // unregisteredText names the Nodes that lack taints of taints.register.
-func unregisteredText(r impact.Reopened) string {
-	return firstOf(r.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
+func unregisteredText(r impact.EmergencyEndNodes) string {
+	return nodesText(r.WithoutRegistrationTaints, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
 }
 
 // Document returns the answer as text.
 func (e EmergencyEnd) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Cluster", e.Cluster)
-	if e.Declared.Holds {
-		d.addFact("Emergency", "declared "+span(e.Declared.Created.Time, now)+" ago")
+	if e.Declared.Active {
+		d.addFact("Emergency", "declared "+age(e.Declared.Created.Time, now)+" ago")
 		gated := ""
 		if e.Gates {
 			gated = "gated and "
@@ -187,10 +187,10 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	if e.Unknown != "" {
 		d.addFact("Nodes", "not known: "+e.Unknown)
 	} else {
-		d.addFact("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
-		d.addFact("Checked again", firstOf(e.Nodes.Recheck, ": closed until their checks pass, a few at a time"))
-		d.addFact("Open and not verified", unverifiedText(e.Nodes, e.Check))
-		if e.Declared.Holds {
+		d.addFact("Closed Nodes", nodesText(e.Nodes.Closed, ": verification begins"))
+		d.addFact("Checked again", nodesText(e.Nodes.Recheck, ": closed until their checks pass, a few at a time"))
+		d.addFact("Open and not verified", unverifiedText(e.Nodes, e.RecheckCommand))
+		if e.Declared.Active {
 			d.addFact("Without registration taints", unregisteredText(e.Nodes))
 		}
 	}
@@ -224,32 +224,32 @@ func (m Missing) lines() (lines []string) {
 
 // DeclareResult is what `nodekeep emergency` has done for Nodes that register, once its objects declare an emergency.
 type DeclareResult struct {
-	Refused bool // the API server refuses dry runs: it is not proved that it gates no new Node
-	Lasts   bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
-	Missing Missing
-	End     string // the command that ends it
-	Doctor  string // the command that looks at all
+	Refused       bool // the API server refuses dry runs: it is not proved that it gates no new Node
+	Lasts         bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
+	Missing       Missing
+	EndCommand    string // the command that ends it
+	DoctorCommand string // the command that looks at all
 }
 
 // Lines say it to operators.
-func (b DeclareResult) Lines() (lines []string) {
+func (r DeclareResult) Lines() (lines []string) {
 	switch {
-	case b.Refused:
+	case r.Refused:
 		lines = append(lines, "the emergency is declared")
-	case b.Lasts:
+	case r.Lasts:
 		lines = append(lines, "the emergency is declared: the API server gates no new Node until it is ended")
 	default:
 		lines = append(lines, "the emergency is declared, and the API server gates no new Node now")
 	}
-	if missing := slices.Concat(b.Missing.Gate, b.Missing.Webhook); len(missing) > 0 {
-		lines = append(lines, "not there: "+strings.Join(missing, ", ")+". Once they are created, this shows whether the API server gates new Nodes: "+b.Doctor)
+	if missing := slices.Concat(r.Missing.Gate, r.Missing.Webhook); len(missing) > 0 {
+		lines = append(lines, "not there: "+strings.Join(missing, ", ")+". Once they are created, this shows whether the API server gates new Nodes: "+r.DoctorCommand)
 	}
-	return append(lines, "to end it: "+b.End)
+	return append(lines, "to end it: "+r.EndCommand)
 }
 
 // Err is not nil if it is not proved that the API server gates no new Node.
-func (b DeclareResult) Err() error {
-	if b.Refused {
+func (r DeclareResult) Err() error {
+	if r.Refused {
 		return errors.New("it is not proved that the API server gates no new Node: it refuses dry runs")
 	}
 	return nil
@@ -257,12 +257,12 @@ func (b DeclareResult) Err() error {
 
 // EndResult is what `nodekeep emergency --end` has done.
 type EndResult struct {
-	Undeclared  bool // no emergency was declared
-	Missing     Missing
-	Unconfirmed string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
-	Nodes       impact.Reopened
-	Check       string // the command that checks Nodes
-	Doctor      string // the command that looks at all
+	Undeclared     bool // no emergency was declared
+	Missing        Missing
+	Unconfirmed    string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
+	Nodes          impact.EmergencyEndNodes
+	RecheckCommand string // the command that checks Nodes
+	DoctorCommand  string // the command that looks at all
 }
 
 // Lines say it to operators.
@@ -279,12 +279,12 @@ func (e EndResult) Lines() (lines []string) {
 		lines = append(lines, "not there: "+line)
 	}
 	if len(e.Nodes.Unverified) > 0 {
-		lines = append(lines, "open and not verified: "+unverifiedText(e.Nodes, e.Check))
+		lines = append(lines, "open and not verified: "+unverifiedText(e.Nodes, e.RecheckCommand))
 	}
-	if len(e.Nodes.Unregistered) > 0 {
+	if len(e.Nodes.WithoutRegistrationTaints) > 0 {
 		lines = append(lines, "without registration taints: "+unregisteredText(e.Nodes))
 	}
-	return append(lines, "to see whether all is well: "+e.Doctor)
+	return append(lines, "to see whether all is well: "+e.DoctorCommand)
 }
 
 // Err is not nil if it is not proved that nodekeep acts on new Nodes again.
@@ -292,5 +292,5 @@ func (e EndResult) Err() error {
 	if e.Undeclared || e.Unconfirmed == "" {
 		return nil
 	}
-	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s. No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: %s", e.Unconfirmed, e.Doctor)
+	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s. No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: %s", e.Unconfirmed, e.DoctorCommand)
 }

@@ -14,8 +14,8 @@ import (
 func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 	instant := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
 	e := Emergency{
-		Cluster: "https://there", Namespace: "nk", Gated: []string{"a"}, Unverified: []string{"a", "b"}, End: "nodekeep -n nk emergency --end",
-		Objects: []PlannedDeletion{{Kind: "Role", Name: "nodekeep-emergency", State: "to be created"}},
+		Cluster: "https://there", Namespace: "nk", Gated: []string{"a"}, Unverified: []string{"a", "b"}, EndCommand: "nodekeep -n nk emergency --end",
+		Objects: []ObjectStep{{Kind: "Role", Name: "nodekeep-emergency", Step: "to be created"}},
 	}
 	plan := text(e.Document(instant))
 	for _, says := range []string{"none; this command declares one", "1 (a): the gate is lifted", "Nodes behind a verification taint: 2 (a, b): the verification taint is removed", "also through helm upgrade", "nodekeep -n nk emergency --end", "to|be|created"} {
@@ -25,31 +25,31 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 	plan = text(e.Document(instant))
 	assert.Contains(t, plan, "not known whether it sees an emergency: x. If it still gates new Nodes, the objects that gate are deleted")
 	assert.NotContains(t, plan, "also through helm upgrade")
-	e.Ignored = "y"
-	e.Declared = Declared{Holds: true, Created: metav1.NewTime(instant.Add(-time.Hour))}
+	e.UnseenReason = "y"
+	e.Declared = EmergencyState{Active: true, Created: metav1.NewTime(instant.Add(-time.Hour))}
 	plan = text(e.Document(instant))
 	assert.Contains(t, plan, "declared 60m ago; Nodes are opened once more")
 	assert.Contains(t, plan, "cannot see an emergency: y. So the objects that gate are deleted. helm upgrade, Argo CD and Flux create them again")
 	assert.NotContains(t, plan, "also through helm upgrade")
 	assert.Equal(t, "An emergency was declared 60m ago, and is not ended. To end it: x", e.Declared.Line("x", instant))
-	assert.Empty(t, Declared{}.Line("x", instant))
+	assert.Empty(t, EmergencyState{}.Line("x", instant))
 }
 
 func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	instant := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
-	whole := text(EmergencyEnd{Declared: Declared{Holds: true, Created: metav1.NewTime(instant.Add(-time.Hour))}, Nodes: impact.Reopened{Unregistered: []string{"a"}}, Gates: true}.Document(instant))
+	whole := text(EmergencyEnd{Declared: EmergencyState{Active: true, Created: metav1.NewTime(instant.Add(-time.Hour))}, Nodes: impact.EmergencyEndNodes{WithoutRegistrationTaints: []string{"a"}}, Gates: true}.Document(instant))
 	assert.Contains(t, whole, "declared 60m ago")
 	assert.Contains(t, whole, "1 (a): they registered in the emergency")
 	assert.Contains(t, whole, "gated and verified again")
 	assert.NotContains(t, whole, "Not there")
 	assert.NotContains(t, whole, "Proof")
-	unknown := text(EmergencyEnd{Declared: Declared{Holds: true}, Unprovable: "you may not x"}.Document(instant))
+	unknown := text(EmergencyEnd{Declared: EmergencyState{Active: true}, Unprovable: "you may not x"}.Document(instant))
 	assert.Contains(t, unknown, "From then on: new Nodes are verified again", "whether the gate is there")
 	assert.Contains(t, unknown, "Proof: none: you may not x")
-	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: impact.Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk recheck --all"}.Document(instant))
+	ungated := text(EmergencyEnd{Declared: EmergencyState{Active: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: impact.EmergencyEndNodes{Unverified: []string{"a"}}, RecheckCommand: "nodekeep -n nk recheck --all"}.Document(instant))
 	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
 	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk recheck --all")
-	uncalled := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}, Gates: true}.Document(instant))
+	uncalled := text(EmergencyEnd{Declared: EmergencyState{Active: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}, Gates: true}.Document(instant))
 	assert.Contains(t, uncalled, "From then on: new Nodes are gated and verified again", "the gate policy needs no webhook")
 	assert.Contains(t, uncalled, "Not there: MutatingWebhookConfiguration w: so the API server does not call the webhook for new Nodes. To correct it, apply again")
 	assert.NotContains(t, uncalled, "no gate")
@@ -87,7 +87,7 @@ func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened := NewOpened(row.earlier, !row.unknown)
 			for _, node := range row.nodes {
-				opened.See(node, node.Name == row.closed)
+				opened.Add(node, node.Name == row.closed)
 			}
 			assert.Equal(t, row.want, opened.Lines())
 			assert.Equal(t, row.closed != "", opened.Err() != nil, "a Node that stays closed is no success")
@@ -108,7 +108,7 @@ func TestADeclarationClaimsOfNewNodesWhatIsProved(t *testing.T) {
 		"both":                                       {DeclareResult{Refused: true, Missing: Missing{Webhook: []string{"M w"}}}, []string{"the emergency is declared", "not there: M w. " + retryHint}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row.begun.End, row.begun.Doctor = "nodekeep emergency --end", "nodekeep doctor"
+			row.begun.EndCommand, row.begun.DoctorCommand = "nodekeep emergency --end", "nodekeep doctor"
 			assert.Equal(t, append(row.want, end), row.begun.Lines())
 			if row.begun.Refused {
 				assert.EqualError(t, row.begun.Err(), "it is not proved that the API server gates no new Node: it refuses dry runs")
@@ -127,7 +127,7 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 		want  []string
 		err   string
 	}{
-		"Nodes stay open": {ended: EndResult{Nodes: impact.Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep recheck --all"}, want: []string{
+		"Nodes stay open": {ended: EndResult{Nodes: impact.EmergencyEndNodes{Unverified: []string{"a", "b"}, WithoutRegistrationTaints: []string{"b"}, Closed: []string{"c"}}, RecheckCommand: "nodekeep recheck --all"}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
 			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep recheck --all",
 			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
@@ -144,7 +144,7 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 		"none was declared": {ended: EndResult{Undeclared: true}, want: []string{"no emergency was declared, and what was left of one is removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row.ended.Doctor = "nodekeep doctor"
+			row.ended.DoctorCommand = "nodekeep doctor"
 			assert.Equal(t, append(row.want, doctor), row.ended.Lines())
 			if row.err == "" {
 				assert.NoError(t, row.ended.Err())

@@ -17,14 +17,14 @@ import (
 
 // Explanation shows for each label and taint of a Node and of its record whether it is kept, and why. It also shows what a registration would get.
 type Explanation struct {
-	Node         string             `json:"node,omitempty"`
-	Status       nodestate.Presence `json:"status,omitempty"`
-	Problem      string             `json:"problem,omitempty"`    // why nothing may be taken from the record
-	Unverified   string             `json:"unverified,omitempty"` // why the Node takes no workloads, where verification is why
-	Follows      *nodestate.Follow  `json:"follows,omitempty"`    // where there is no record and the policy follows machines
-	Registration ExplainedReview    `json:"registration"`
-	Capture      *ExplainedCapture  `json:"capture,omitempty"` // where there is a Node
-	Items        []ExplainedItem    `json:"items"`
+	Node         string                    `json:"node,omitempty"`
+	Status       nodestate.Status          `json:"status,omitempty"`
+	Problem      string                    `json:"problem,omitempty"`    // why nothing may be taken from the record
+	Unverified   string                    `json:"unverified,omitempty"` // why the Node takes no workloads, where verification is why
+	Follows      *nodestate.FollowedRecord `json:"follows,omitempty"`    // where there is no record and the policy follows machines
+	Registration ExplainedReview           `json:"registration"`
+	Capture      *ExplainedCapture         `json:"capture,omitempty"` // where there is a Node
+	Items        []ExplainedItem           `json:"items"`
 	// Violations are the rules of governance that the labels of a Node which is there break.
 	Violations []string `json:"violations,omitempty"`
 	// RulesHeld are the rules, by their hash, that must not remove or change labels yet.
@@ -64,7 +64,7 @@ type ExplainedCapture struct {
 	LiftGate     bool              `json:"liftGate,omitempty"`
 	RuleSets     map[string]string `json:"ruleSets,omitempty"`    // labels that rules set
 	RuleRemoves  []string          `json:"ruleRemoves,omitempty"` // labels of rules that no rule wants any more
-	NoneRuns     string            `json:"noneRuns,omitempty"`    // why nothing of this is done: no capture leads; empty: one does, as far as is known
+	Outage       string            `json:"noneRuns,omitempty"`    // why nothing of this is done: no capture leads; empty: one does, as far as is known
 }
 
 // ExplainedItem is one label or taint.
@@ -97,8 +97,8 @@ func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, inp
 }
 
 func explain(s nodestate.State, request *admissionv1.AdmissionRequest, inputs plan.Inputs) (Explanation, webhook.Explanation) {
-	e := Explanation{Node: s.Name, Status: s.Presence(inputs), Problem: recordProblem(s, inputs), Unverified: NotVerified(s.Node, inputs.Policy), Follows: s.Follows}
-	answer, err := webhook.Explain(request, s.RegistrationRecord(), s.Unreadable != nil, inputs.Policy.Suspending(false), inputs.Now)
+	e := Explanation{Node: s.Name, Status: s.Status(inputs), Problem: recordProblem(s, inputs), Unverified: UnverifiedText(s.Node, inputs.Policy), Follows: s.Follows}
+	answer, err := webhook.Explain(request, s.RegistrationRecord(), s.Unreadable != nil, inputs.Policy.WithEmergency(false), inputs.Now)
 	e.Registration = ExplainedReview{
 		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
 		AwaitsOperator: awaits(s, answer), Emergency: inputs.Policy.Suspended(), Patch: answer.Patch,
@@ -133,8 +133,8 @@ func recordProblem(s nodestate.State, inputs plan.Inputs) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
-	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted != "":
-		return "an operator has accepted the " + string(s.Entry.Accepted) + " machine; nothing more is restored before capture acts on it"
+	case s.Record != nil && s.Record.Quarantined != nil && s.StoreEntry.Accepted != "":
+		return "an operator has accepted the " + string(s.StoreEntry.Accepted) + " machine; nothing more is restored before capture acts on it"
 	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated():
 		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept record " + s.Name + " --machine old|new"
 	case s.Record != nil && s.Record.Isolated():
@@ -161,29 +161,29 @@ func explainCapture(s nodestate.State, inputs plan.Inputs) (*ExplainedCapture, [
 }
 
 func explainItems(s nodestate.State, answer webhook.Explanation, inputs plan.Inputs) []ExplainedItem {
-	judged, remembered, waiting := s.Judge(inputs), nodestate.ItemsOf(s.Record), s.AwaitingOperator()
-	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), setValues(answer.Rules), setValues(answer.Later))
+	judged, remembered, waiting := s.Judge(inputs), nodestate.ItemsOf(s.Record), s.ItemsAwaitingOperator()
+	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), ruleValues(answer.Rules), ruleValues(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))
 	claims := claimsOn(s)
 	for _, item := range all {
 		registration := registrationText(item, answer, inputs.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
 			registration = "not restored: waits for nodekeep accept record"
-			if s.Entry.Accepted != "" {
+			if s.StoreEntry.Accepted != "" {
 				registration = "not restored: waits for capture to act on nodekeep accept record"
 			}
 		}
 		keeps, reason := judged.Explain(item)
 		explained = append(explained, ExplainedItem{
-			Kind: nodestate.KindOf(item), Item: item, OnNode: nodestate.ValueIn(judged.Items(), item), Remembered: nodestate.ValueIn(remembered, item), Managers: judged.Setters(item),
+			Kind: nodestate.KindOf(item), Item: item, OnNode: nodestate.ValueIn(judged.Items(), item), Remembered: nodestate.ValueIn(remembered, item), Managers: judged.Managers(item),
 			Kept: keeps, Reason: reason, Claims: claimsOf(claims, item), Registration: registration,
 		})
 	}
 	return explained
 }
 
-// setValues returns the values that rules set, by item.
-func setValues(derived map[string]record.Derived) map[string]string {
+// ruleValues returns the values that rules set, by item.
+func ruleValues(derived map[string]record.Derived) map[string]string {
 	items := map[string]string{}
 	for key, d := range derived {
 		if !d.Absent {
@@ -195,7 +195,7 @@ func setValues(derived map[string]record.Derived) map[string]string {
 
 // awaits reports whether the gate waits for an operator after a registration. Once a side is accepted, it waits for capture.
 func awaits(s nodestate.State, answer webhook.Explanation) bool {
-	return s.Entry.Accepted == "" && (s.AwaitingOperator() != nil || answer.Outcome == otherMachine)
+	return s.StoreEntry.Accepted == "" && (s.ItemsAwaitingOperator() != nil || answer.Outcome == otherMachine)
 }
 
 // registrationText returns what becomes of an item at a registration.
@@ -205,7 +205,7 @@ func registrationText(item string, answer webhook.Explanation, p policy.Policy) 
 	rule, ruled := answer.Rules[item]
 	later, waits := answer.Later[item]
 	_, inline := answer.InlineRules[item]
-	switch recorded := impact.FateOf(item, answer, p); {
+	switch recorded := impact.RegistrationOutcomeOf(item, answer, p); {
 	case p.Gate().Matches(record.Taint(item, "")) && answer.GateOn:
 		return "stays"
 	case p.Gate().Matches(record.Taint(item, "")):
@@ -213,28 +213,28 @@ func registrationText(item string, answer webhook.Explanation, p policy.Policy) 
 	case ruled && rule.Absent && brought:
 		return "removed by rule " + rule.Rule
 	case ruled && !rule.Absent:
-		return "set by rule " + rule.Rule + ": " + nodestate.Shown(&rule.Value)
+		return "set by rule " + rule.Rule + ": " + nodestate.FormatValue(&rule.Value)
 	case waits && inline:
-		return "set by rule " + later.Rule + " inline, where proved; else deferred: " + nodestate.Shown(&later.Value)
+		return "set by rule " + later.Rule + " inline, where proved; else deferred: " + nodestate.FormatValue(&later.Value)
 	case waits:
-		return "deferred: set by rule " + later.Rule + " behind the gate: " + nodestate.Shown(&later.Value)
+		return "deferred: set by rule " + later.Rule + " behind the gate: " + nodestate.FormatValue(&later.Value)
 	case brought && recorded.Kind == impact.Restored:
 		return "restored over what the Node brings"
-	case brought && recorded.Kind == impact.NotGiven:
+	case brought && recorded.Kind == impact.NotRestored:
 		return "brought; not restored: " + string(recorded.Reason)
 	case brought:
 		return "brought"
 	case recorded.Kind == impact.Restored:
 		return "restored"
-	case recorded.Kind == impact.Inlined:
+	case recorded.Kind == impact.RestoredInline:
 		return "inline, where proved; else deferred"
 	case recorded.Kind == impact.Deferred && recorded.Reason != "":
 		return "deferred: " + string(recorded.Reason) + "; restored behind the gate"
 	case recorded.Kind == impact.Deferred:
 		return "deferred: restored behind the gate"
-	case recorded.Kind == impact.NotGiven:
+	case recorded.Kind == impact.NotRestored:
 		return "not restored: " + string(recorded.Reason)
-	case added && p.Registers(item):
+	case added && p.AddsAtRegistration(item):
 		return "added once"
 	case added:
 		return "added by a rule"

@@ -110,10 +110,10 @@ func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) 
 	assert.NotContains(t, factsOf(e), "Registration")
 
 	verb := factsOf(e)["Capture now"]
-	assert.Equal(t, verb, factsOf(e.ForCaptures(Captures{}))["Capture now"], "one leads")
-	assert.Equal(t, "no capture has led for 5m, so this is not done: "+verb, factsOf(e.ForCaptures(Captures{Silent: 5 * time.Minute}))["Capture now"])
+	assert.Equal(t, verb, factsOf(e.WithCaptureStatus(CaptureStatus{}))["Capture now"], "one leads")
+	assert.Equal(t, "no capture has led for 5m, so this is not done: "+verb, factsOf(e.WithCaptureStatus(CaptureStatus{LeaderlessFor: 5 * time.Minute}))["Capture now"])
 	e.Capture.Step = string(capture.NoStep)
-	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.ForCaptures(Captures{Unstarted: true}))["Capture now"])
+	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.WithCaptureStatus(CaptureStatus{NeverLed: true}))["Capture now"])
 
 	e.Status = "" // as of a review
 	assert.Contains(t, factsOf(e)["Registration"], "by system:node:n1: the webhook restores all that there is to restore. The webhook removes the gate")
@@ -207,7 +207,7 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			review := gates(test.review, test.gate)
 			assert.Equal(t, "by would remove: "+test.infinitive, review.text(true))
 			assert.Equal(t, "by would remove: "+test.indicative, review.text(false), "the name of a user stays as it is")
-			for _, status := range []nodestate.Presence{"", nodestate.Present} {
+			for _, status := range []nodestate.Status{"", nodestate.Present} {
 				e := Explanation{Status: status, Registration: review}
 				e.Registration.Emergency = true
 				facts := factsOf(e)
@@ -248,7 +248,7 @@ func TestAnExplanationSaysOfTheGateWhatTheWebhookDoes(t *testing.T) {
 						request.Object.Raw = bytes.ReplaceAll(request.Object.Raw, []byte(`{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}`), nil)
 					}
 					require.Equal(t, gated, bytes.Contains(request.Object.Raw, []byte("nodekeep.dev/restoring")))
-					inputs.Policy = inputs.Policy.Suspending(emergency)
+					inputs.Policy = inputs.Policy.WithEmergency(emergency)
 					e := ExplainReview(c.state, request, inputs)
 					assert.Equal(t, emergency, e.Registration.Emergency)
 					assert.Contains(t, e.Registration.text(false), says)
@@ -271,11 +271,11 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 		for _, side := range []store.Side{"", store.OldMachine, store.NewMachine} {
 			t.Run(name+" "+string(side), func(t *testing.T) {
 				s, inputs := statetest.State(statetest.Live(nil, gatedFor(time.Hour)), r), statetest.Under(p)
-				s.Entry.Accepted = side
-				silent := Captures{Silent: time.Hour}
+				s.StoreEntry.Accepted = side
+				silent := CaptureStatus{LeaderlessFor: time.Hour}
 				gated, ok := GatedOf(s, inputs, silent)
 				require.True(t, ok)
-				e := explained(t, s, inputs).ForCaptures(silent)
+				e := explained(t, s, inputs).WithCaptureStatus(silent)
 				text, waits := e.Registration.text(true), ""
 				for _, item := range e.Items {
 					if item.Item == role {
@@ -301,7 +301,7 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 }
 
 func TestAnExplanationInAnEmergencySaysWhichTaintsARegistrationGetsAfterIt(t *testing.T) {
-	inputs := statetest.Under(statetest.Load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").Suspending(true))
+	inputs := statetest.Under(statetest.Load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").WithEmergency(true))
 	s := statetest.State(nil, nil)
 	request, err := s.Registration(inputs)
 	require.NoError(t, err)
@@ -321,7 +321,7 @@ func TestACellThatHasNothingToSayIsADash(t *testing.T) {
 }
 
 func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
-	for want, follow := range map[string]*nodestate.Follow{
+	for want, follow := range map[string]*nodestate.FollowedRecord{
 		"":                                 nil,
 		"not known: forbidden":             {Reason: "not known: forbidden", Unknown: true},
 		"nothing: no record":               {Reason: "no record"},

@@ -34,7 +34,7 @@ func (e Explanation) Document(now time.Time) Document {
 	}
 	table := tableOf("Item", "Key", "Node", "Record", registers, "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
-		addRow(table, item.Kind, item.Item, nodestate.Shown(item.OnNode), nodestate.Shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Reason}, item.Claims...), "; "), orDash(strings.Join(item.Managers, ",")))
+		addRow(table, item.Kind, item.Item, nodestate.FormatValue(item.OnNode), nodestate.FormatValue(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Reason}, item.Claims...), "; "), orDash(strings.Join(item.Managers, ",")))
 	}
 	d.Tables = []*metav1.Table{table}
 	if len(e.Rules) > 0 {
@@ -74,28 +74,28 @@ func (r ExplainedReview) text(conditional bool) string {
 }
 
 // restoreText returns what the webhook does about labels and taints, by the outcome.
-func (r ExplainedReview) restoreText(verb func(infinitive, indicative string) string) string {
-	text := "the webhook " + verb("restore", "restores") + " nothing, since "
+func (r ExplainedReview) restoreText(conjugate func(infinitive, indicative string) string) string {
+	text := "the webhook " + conjugate("restore", "restores") + " nothing, since "
 	switch r.Outcome {
 	case "restored":
-		return "the webhook " + verb("restore", "restores") + " all that there is to restore"
+		return "the webhook " + conjugate("restore", "restores") + " all that there is to restore"
 	case "deferred":
 		switch {
 		case r.AwaitsOperator:
-			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept record"
+			return "the webhook " + conjugate("restore", "restores") + " what it may, and the rest " + conjugate("wait", "waits") + " for nodekeep accept record"
 		case !r.Gated: // in the second pass
-			return "where protected: inline is proved, the webhook " + verb("set", "sets") + " all that is missing, and " + verb("leave", "leaves") + " no gate. " +
-				"Otherwise capture " + verb("set", "sets") + " protected labels behind the gate"
+			return "where protected: inline is proved, the webhook " + conjugate("set", "sets") + " all that is missing, and " + conjugate("leave", "leaves") + " no gate. " +
+				"Otherwise capture " + conjugate("set", "sets") + " protected labels behind the gate"
 		}
-		return "the webhook " + verb("set", "sets") + " what it may, and capture the rest"
+		return "the webhook " + conjugate("set", "sets") + " what it may, and capture the rest"
 	case "nothing_missing":
-		return "there " + verb("be", "is") + " nothing to restore"
+		return "there " + conjugate("be", "is") + " nothing to restore"
 	case "unreadable_record":
 		return text + "the record cannot be read"
 	case otherMachine:
 		return text + "another machine has the name"
 	case "too_large":
-		return "the webhook " + verb("add", "adds") + " no labels and taints, since the Node " + verb("be", "is") + " too large with them"
+		return "the webhook " + conjugate("add", "adds") + " no labels and taints, since the Node " + conjugate("be", "is") + " too large with them"
 	default:
 		return strings.ReplaceAll(r.Outcome, "_", " ")
 	}
@@ -124,11 +124,11 @@ func (r ExplainedReview) gate(verb func(infinitive, indicative string) string) s
 	}
 }
 
-// ForCaptures returns the explanation with what is known of captures. While none leads, it adds that nothing is done.
-func (e Explanation) ForCaptures(captures Captures) Explanation {
+// WithCaptureStatus returns the explanation with what is known of captures. While none leads, it adds that nothing is done.
+func (e Explanation) WithCaptureStatus(captures CaptureStatus) Explanation {
 	if e.Capture != nil {
 		known := *e.Capture
-		known.NoneRuns = captures.outage()
+		known.Outage = captures.outage()
 		e.Capture = &known
 	}
 	return e
@@ -137,12 +137,12 @@ func (e Explanation) ForCaptures(captures Captures) Explanation {
 // text returns what capture does, or would do if one ran.
 func (c ExplainedCapture) text() string {
 	switch {
-	case c.NoneRuns == "":
+	case c.Outage == "":
 		return c.action()
 	case c.Step == string(capture.NoStep):
-		return c.NoneRuns + "; one would have nothing to do"
+		return c.Outage + "; one would have nothing to do"
 	default:
-		return c.NoneRuns + ", so this is not done: " + c.action()
+		return c.Outage + ", so this is not done: " + c.action()
 	}
 }
 
@@ -172,7 +172,7 @@ func (c ExplainedCapture) action() string {
 }
 
 // followsText returns what a Node without a record follows.
-func followsText(f *nodestate.Follow) string {
+func followsText(f *nodestate.FollowedRecord) string {
 	switch {
 	case f == nil:
 		return ""

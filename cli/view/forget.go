@@ -9,15 +9,15 @@ import (
 	"nodekeep.dev/nodekeep/cli/nodestate"
 )
 
-// Forgetting is a plan to forget a record, or some of it.
-type Forgetting struct{ nodestate.Forgetting }
+// ForgetPlan is a plan to forget a record, or some of it.
+type ForgetPlan struct{ nodestate.ForgetPlan }
 
 // Document returns the plan. A whole record includes its quarantined side and its earlier machines.
-func (f Forgetting) Document(now time.Time) Document {
+func (f ForgetPlan) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Node", f.Node)
 	if !f.Record.DeletedAt.IsZero() {
-		d.addFact("Gone", "for "+span(f.Record.DeletedAt, now))
+		d.addFact("Gone", "for "+age(f.Record.DeletedAt, now))
 	}
 	if f.Whole {
 		d.addFact("Record", "would be removed as a whole")
@@ -35,7 +35,7 @@ func (f Forgetting) Document(now time.Time) Document {
 }
 
 // Done reports what was forgotten.
-func (f Forgetting) Done() string {
+func (f ForgetPlan) Done() string {
 	if f.Whole {
 		return "node/" + f.Node + " forgotten"
 	}

@@ -13,12 +13,12 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Pruning is which records are no longer kept.
-type Pruning struct {
+// ForgetOldPlan is which records are no longer kept.
+type ForgetOldPlan struct {
 	Retention time.Duration
 	Now       time.Time
 
-	All             int // records
+	Records         int // records
 	Gone            int // those of deleted Nodes
 	Undecided       int // those of them that wait for an operator's decision
 	DeletedInFuture int // those of them whose Nodes were deleted at a time in the future
@@ -33,8 +33,8 @@ type DueRecord struct {
 }
 
 // Add looks at a record.
-func (p *Pruning) Add(r record.Record) {
-	p.All++
+func (p *ForgetOldPlan) Add(r record.Record) {
+	p.Records++
 	if r.DeletedAt.IsZero() {
 		return
 	}
@@ -51,10 +51,10 @@ func (p *Pruning) Add(r record.Record) {
 }
 
 // IsDue reports whether a record is no longer kept, by the same decision as capture's.
-func (p *Pruning) IsDue(r record.Record) bool { return gc.Due(r, p.Retention, p.Now) }
+func (p *ForgetOldPlan) IsDue(r record.Record) bool { return gc.Due(r, p.Retention, p.Now) }
 
 // SortAndLimit sorts the due records by when their Nodes were deleted, and leaves out those beyond limit (0: none).
-func (p *Pruning) SortAndLimit(limit int) {
+func (p *ForgetOldPlan) SortAndLimit(limit int) {
 	slices.SortFunc(p.Due, func(a, b DueRecord) int { return cmp.Or(a.DeletedAt.Compare(b.DeletedAt), cmp.Compare(a.Node, b.Node)) })
 	if limit > 0 {
 		p.Due = p.Due[:min(limit, len(p.Due))]
@@ -62,8 +62,8 @@ func (p *Pruning) SortAndLimit(limit int) {
 }
 
 // Summary returns the result in a sentence.
-func (p *Pruning) Summary() string {
-	parts := []string{fmt.Sprintf("%s, %d of deleted Nodes, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
+func (p *ForgetOldPlan) Summary() string {
+	parts := []string{fmt.Sprintf("%s, %d of deleted Nodes, %d to be removed", Counted(p.Records, "record"), p.Gone, len(p.Due))}
 	if p.Undecided > 0 {
 		parts = append(parts, fmt.Sprintf("%d stay until an operator decides between two machines (nodekeep accept record)", p.Undecided))
 	}
@@ -74,10 +74,10 @@ func (p *Pruning) Summary() string {
 }
 
 // Table lists the records that go.
-func (p *Pruning) Table() *metav1.Table {
+func (p *ForgetOldPlan) Table() *metav1.Table {
 	table := tableOf("Name", "Gone", "Labels", "Taints")
 	for _, due := range p.Due {
-		addRow(table, due.Node, span(due.DeletedAt, p.Now), due.Labels, due.Taints)
+		addRow(table, due.Node, age(due.DeletedAt, p.Now), due.Labels, due.Taints)
 	}
 	return table
 }

@@ -13,7 +13,7 @@ import (
 
 func TestPruning(t *testing.T) {
 	const day = 24 * time.Hour
-	p := &Pruning{Retention: 30 * day, Now: now}
+	p := &ForgetOldPlan{Retention: 30 * day, Now: now}
 	for name, r := range map[string]*record.Record{
 		"live":      statetest.Recorded(set{"a": "1"}),
 		"recent":    statetest.Recorded(set{"a": "1"}, statetest.GoneSince(29*day)),
@@ -39,7 +39,7 @@ func TestPruning(t *testing.T) {
 	assert.Equal(t, []string{"as old", "older"}, names(p))
 }
 
-func names(p *Pruning) (names []string) {
+func names(p *ForgetOldPlan) (names []string) {
 	for _, due := range p.Due {
 		names = append(names, due.Node)
 	}

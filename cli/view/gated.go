@@ -15,23 +15,23 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Captures is what is known of the processes that lift gates.
-type Captures struct {
+// CaptureStatus is what is known of the processes that lift gates.
+type CaptureStatus struct {
 	// Silent is for how long no capture has led, by its Lease; 0 while one leads.
-	Silent time.Duration
+	LeaderlessFor time.Duration
 	// Unstarted shows that none has ever led.
-	Unstarted bool
+	NeverLed bool
 	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
 	Refused map[types.UID]string
 }
 
 // outage returns in words that no capture leads; empty where one does.
-func (c Captures) outage() string {
+func (c CaptureStatus) outage() string {
 	switch {
-	case c.Unstarted:
+	case c.NeverLed:
 		return "no capture has ever led"
-	case c.Silent > 0:
-		return "no capture has led for " + duration.HumanDuration(c.Silent)
+	case c.LeaderlessFor > 0:
+		return "no capture has led for " + duration.HumanDuration(c.LeaderlessFor)
 	default:
 		return ""
 	}
@@ -53,11 +53,11 @@ type Gated struct {
 const expectedTime = time.Minute
 
 // GatedOf looks at a Node; ok shows whether it is behind the gate.
-func GatedOf(s nodestate.State, inputs plan.Inputs, c Captures) (g Gated, ok bool) {
+func GatedOf(s nodestate.State, inputs plan.Inputs, c CaptureStatus) (g Gated, ok bool) {
 	if s.Node == nil || !inputs.Policy.Gate().Present(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
-	g = Gated{Name: s.Name, Created: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, inputs.Policy)}
+	g = Gated{Name: s.Name, Created: s.Node.CreationTimestamp, Unverified: UnverifiedText(s.Node, inputs.Policy)}
 	if s.Record != nil {
 		g.Missing = s.Missing(inputs)
 	}
@@ -66,12 +66,12 @@ func GatedOf(s nodestate.State, inputs plan.Inputs, c Captures) (g Gated, ok boo
 }
 
 // whyGated reports why a Node waits, and what is to be done about it.
-func whyGated(s nodestate.State, inputs plan.Inputs, c Captures, g Gated) (reason, next string) {
+func whyGated(s nodestate.State, inputs plan.Inputs, c CaptureStatus, g Gated) (reason, next string) {
 	outage := c.outage()
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.Undecided():
+	case s.AwaitsDecision():
 		reason = "another machine has its name"
 		if !s.Record.Isolated() {
 			reason = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
@@ -118,7 +118,7 @@ func (l GatedList) Names() (names []string) {
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
-		addRow(table, g.Name, span(g.Created.Time, now), g.Reason, g.Next, orDash(strings.Join(nodestate.SortedItems(g.Missing), ",")))
+		addRow(table, g.Name, age(g.Created.Time, now), g.Reason, g.Next, orDash(strings.Join(nodestate.SortedItems(g.Missing), ",")))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

@@ -31,27 +31,27 @@ func deleting(n *corev1.Node) {
 func TestWhyANodeWaits(t *testing.T) {
 	old, young := gatedFor(time.Hour), gatedFor(time.Second)
 	accepted := statetest.State(statetest.Live(nil, young), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"})))
-	accepted.Entry.Accepted = store.OldMachine
-	refused := Captures{Refused: map[types.UID]string{"1": "Label a is refused"}}
+	accepted.StoreEntry.Accepted = store.OldMachine
+	refused := CaptureStatus{Refused: map[types.UID]string{"1": "Label a is refused"}}
 	tests := map[string]struct {
 		state    nodestate.State
-		captures Captures
+		captures CaptureStatus
 		reason   string
 		next     string
 		missing  set
 	}{
-		"the record cannot be read":              {nodestate.State{Name: "n1", Node: statetest.Live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
-		"an operator has to decide":              {statetest.State(statetest.Live(nil, old), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept record n1", set{"a": "1"}},
-		"an operator has decided a moment ago":   {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
-		"nobody leads":                           {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
-		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), Captures{Unstarted: true}, "no capture has ever led", "nodekeep release n1 --from gate", nil},
+		"the record cannot be read":              {nodestate.State{Name: "n1", Node: statetest.Live(nil, old), Unreadable: errors.New("?")}, CaptureStatus{}, "its record cannot be read", "nodekeep forget n1", nil},
+		"an operator has to decide":              {statetest.State(statetest.Live(nil, old), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"}))), CaptureStatus{}, "another machine has its name", "nodekeep accept record n1", set{"a": "1"}},
+		"an operator has decided a moment ago":   {accepted, CaptureStatus{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
+		"nobody leads":                           {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), CaptureStatus{LeaderlessFor: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
+		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), CaptureStatus{NeverLed: true}, "no capture has ever led", "nodekeep release n1 --from gate", nil},
 		"the API server refuses a label":         {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep release n1 --from gate", set{"a": "1"}},
 		"a refusal that is over":                 {statetest.State(statetest.Live(set{"a": "1"}, young), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "change not recorded yet", "nothing: capture works on it", nil},
-		"capture works on it":                    {statetest.State(statetest.Live(nil, young), statetest.Recorded(set{"a": "1", "b": ""}, statetest.OfAnother)), Captures{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
-		"capture should have been done":          {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
-		"nothing but the gate is left":           {statetest.State(statetest.Live(nil, young), statetest.Recorded(nil)), Captures{}, "gate to be lifted", "nothing: capture works on it", nil},
-		"it is being deleted":                    {statetest.State(statetest.Live(nil, old, deleting), statetest.Recorded(nil)), Captures{}, "it is being deleted", "example.com/hold", nil},
-		"what was removed from this very object": {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"})), Captures{}, "change not recorded yet", "look at the log", nil},
+		"capture works on it":                    {statetest.State(statetest.Live(nil, young), statetest.Recorded(set{"a": "1", "b": ""}, statetest.OfAnother)), CaptureStatus{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
+		"capture should have been done":          {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), CaptureStatus{}, "1 item missing", "look at the log", set{"a": "1"}},
+		"nothing but the gate is left":           {statetest.State(statetest.Live(nil, young), statetest.Recorded(nil)), CaptureStatus{}, "gate to be lifted", "nothing: capture works on it", nil},
+		"it is being deleted":                    {statetest.State(statetest.Live(nil, old, deleting), statetest.Recorded(nil)), CaptureStatus{}, "it is being deleted", "example.com/hold", nil},
+		"what was removed from this very object": {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"})), CaptureStatus{}, "change not recorded yet", "look at the log", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestWhyANodeWaits(t *testing.T) {
 			}
 		})
 	}
-	_, ok := GatedOf(statetest.State(statetest.Live(nil), nil), statetest.Under(policy.Default()), Captures{})
+	_, ok := GatedOf(statetest.State(statetest.Live(nil), nil), statetest.Under(policy.Default()), CaptureStatus{})
 	assert.False(t, ok, "a Node without the gate")
-	_, ok = GatedOf(statetest.State(nil, statetest.Recorded(nil)), statetest.Under(policy.Default()), Captures{})
+	_, ok = GatedOf(statetest.State(nil, statetest.Recorded(nil)), statetest.Under(policy.Default()), CaptureStatus{})
 	assert.False(t, ok, "a deleted Node")
 }

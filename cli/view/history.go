@@ -53,11 +53,11 @@ func (h History) Document(now time.Time) Document {
 		}
 		timeText, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
 		if change.Omitted > 0 {
-			addRow(table, number, timeText, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", noValue, noValue, span(change.Time.Time, now))
+			addRow(table, number, timeText, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", noValue, noValue, age(change.Time.Time, now))
 		}
 		for _, item := range slices.SortedFunc(maps.Keys(change.Items), nodestate.CompareItems) {
 			values := change.Items[item]
-			addRow(table, number, timeText, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), span(change.Time.Time, now))
+			addRow(table, number, timeText, by, nodestate.KindOf(item), item, nodestate.FormatValue(values.From), nodestate.FormatValue(values.To), age(change.Time.Time, now))
 		}
 	}
 	if start == len(h.Changes) {
@@ -88,7 +88,7 @@ func (h History) addStart(table *metav1.Table) {
 	}
 	for _, item := range nodestate.SortedItems(h.Start.Items) {
 		value := h.Start.Items[item]
-		addRow(table, strconv.Itoa(h.Start.Number), noValue, by, nodestate.KindOf(item), item, noValue, nodestate.Shown(&value), noValue)
+		addRow(table, strconv.Itoa(h.Start.Number), noValue, by, nodestate.KindOf(item), item, noValue, nodestate.FormatValue(&value), noValue)
 	}
 }
 
@@ -99,7 +99,7 @@ type Rollback struct{ nodestate.Rollback }
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {
-		addRow(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orDash(step.Reason))
+		addRow(table, string(step.Action), step.Kind, step.Item, nodestate.FormatValue(step.From), nodestate.FormatValue(step.To), orDash(step.Reason))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

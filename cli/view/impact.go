@@ -88,22 +88,22 @@ func (d *Document) addImpact(i impact.Impact) {
 // changeText returns a kind of change in words.
 func changeText(kind impact.ChangeKind) string {
 	return map[impact.ChangeKind]string{
-		impact.Kept:       "kept from now on",
-		impact.Dropped:    "no longer kept",
-		impact.Restored:   "restored in the CREATE",
-		impact.Deferred:   "restored behind the gate",
-		impact.Inlined:    "restored in the CREATE where proved",
-		impact.NotGiven:   "recorded, not restored",
-		impact.PutOn:      "added by a rule",
-		impact.TakenOff:   "removed",
-		impact.Blocked:    "wanted by a rule, but another client has set it",
-		impact.Registered: "added at registration",
-		impact.NotAnyMore: "no longer added at registration",
+		impact.Kept:                     "kept from now on",
+		impact.Dropped:                  "no longer kept",
+		impact.Restored:                 "restored in the CREATE",
+		impact.Deferred:                 "restored behind the gate",
+		impact.RestoredInline:           "restored in the CREATE where proved",
+		impact.NotRestored:              "recorded, not restored",
+		impact.TaintAdded:               "added by a rule",
+		impact.TaintRemoved:             "removed",
+		impact.Blocked:                  "wanted by a rule, but another client has set it",
+		impact.RegistrationTaintAdded:   "added at registration",
+		impact.RegistrationTaintDropped: "no longer added at registration",
 	}[kind]
 }
 
 // comparedWith returns what would be under the other policy, compared with the policy in force.
-func comparedWith(c impact.Count, sentence string) string {
+func comparedWith(c impact.NowAndPlanned, sentence string) string {
 	if c.Now == c.Planned {
 		return sentence + ", as under the policy in force"
 	}

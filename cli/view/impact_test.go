@@ -20,7 +20,7 @@ func TestTheImpactOfAPolicySaysWhatWouldHappen(t *testing.T) {
 			"0 records of deleted Nodes would be removed, as under the policy in force",
 		},
 		"more Nodes wait, and more records are due": {
-			impact.Impact{Waiting: impact.Count{Now: 0, Planned: 1}, Due: impact.Count{Now: 1, Planned: 30}, SweepsAtMost: 3},
+			impact.Impact{Waiting: impact.NowAndPlanned{Now: 0, Planned: 1}, Due: impact.NowAndPlanned{Now: 1, Planned: 30}, SweepsAtMost: 3},
 			"at their next registration, 1 Node would wait behind it; under the policy in force, 0",
 			"30 records of deleted Nodes would be removed; under the policy in force, 1; the next sweep would remove 3, where --retention-fraction is 0.1",
 		},

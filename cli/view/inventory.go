@@ -73,7 +73,7 @@ func (i ExplainedInventory) state() string {
 func inventoryTable(all []ExplainedInventory, now time.Time) *metav1.Table {
 	table := tableOf("Inventory", "Age of facts", "In force", "Since", "Nodes", "State")
 	for _, explained := range all {
-		addRow(table, explained.Source, span(explained.Confirmed, now), orDash(explained.InForce), span(explained.Applied, now), explained.Nodes, explained.state())
+		addRow(table, explained.Source, age(explained.Confirmed, now), orDash(explained.InForce), age(explained.Applied, now), explained.Nodes, explained.state())
 	}
 	return table
 }

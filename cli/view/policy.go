@@ -10,11 +10,11 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// longestTrouble bounds what a sentence quotes of an error: a client wrote what is wrong.
-const longestTrouble = 300
+// maxErrorText bounds what a sentence quotes of an error: a client wrote what is wrong.
+const maxErrorText = 300
 
-// Briefly returns why a manifest cannot be used, in one line: its first error, and how many more there are.
-func Briefly(err error) string {
+// ShortError returns why a manifest cannot be used, in one line: its first error, and how many more there are.
+func ShortError(err error) string {
 	var errs policy.FileErrors
 	if !errors.As(err, &errs) || len(errs) == 0 {
 		return oneLine(err.Error())
@@ -27,33 +27,33 @@ func Briefly(err error) string {
 }
 
 func oneLine(text string) string {
-	if len(text) > longestTrouble {
-		text = policy.Shortened(text, longestTrouble) + "..."
+	if len(text) > maxErrorText {
+		text = policy.Shortened(text, maxErrorText) + "..."
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// Replacement returns what is in force where the NodePolicy does not count.
-func Replacement(inForce nodepolicy.InForce) string {
+// InForceInstead returns what is in force where the NodePolicy does not count.
+func InForceInstead(inForce nodepolicy.InForce) string {
 	switch {
-	case inForce.Spoiled:
+	case inForce.CopiesUnusable:
 		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedName + ")"
-	case inForce.Copy == "":
+	case inForce.AcceptedKey == "":
 		return "none was accepted before, so the default policy is in force"
 	}
-	return "what was accepted last stays in force (key " + inForce.Copy + " of ConfigMap " + store.AcceptedName + ")"
+	return "what was accepted last stays in force (key " + inForce.AcceptedKey + " of ConfigMap " + store.AcceptedName + ")"
 }
 
 // maxBehind is how many Pods are named that have not read the policy.
 const maxBehind = 3
 
-// BehindSentence says which Pods have not read the policy.
-func BehindSentence(in nodepolicy.InForce, behind []string) string {
-	named := strings.Join(behind[:min(len(behind), maxBehind)], ", ")
-	if omitted := len(behind) - maxBehind; omitted > 0 {
+// OldPolicySentence says which Pods have not read the policy.
+func OldPolicySentence(inForce nodepolicy.InForce, podsWithOldPolicy []string) string {
+	named := strings.Join(podsWithOldPolicy[:min(len(podsWithOldPolicy), maxBehind)], ", ")
+	if omitted := len(podsWithOldPolicy) - maxBehind; omitted > 0 {
 		named += fmt.Sprintf(" and %d more", omitted)
 	}
-	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
+	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, inForce.Generation)
 }
 
 // RulesNamed returns the rules of a hash, as the subject of a sentence.

@@ -17,15 +17,15 @@ func inForceWith(t *testing.T, spec, status string) nodepolicy.InForce {
 	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`
 	require.True(t, json.Valid([]byte(object)), object)
 	in := nodepolicy.InForceOf([]byte(object), nil, policy.DefaultGate)
-	require.NoError(t, in.Wrong)
+	require.NoError(t, in.Problem)
 	return in
 }
 
 func TestASentenceNamesAFewOfTheProcessesThatHaveNotReadThePolicy(t *testing.T) {
 	in := nodepolicy.InForce{Generation: 4}
-	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.", BehindSentence(in, []string{"verify-7f9"}))
-	assert.Equal(t, "Not read yet by a, b, c: the policy's generation 4.", BehindSentence(in, []string{"a", "b", "c"}))
-	assert.Equal(t, "Not read yet by a, b, c and 2 more: the policy's generation 4.", BehindSentence(in, []string{"a", "b", "c", "d", "e"}))
+	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.", OldPolicySentence(in, []string{"verify-7f9"}))
+	assert.Equal(t, "Not read yet by a, b, c: the policy's generation 4.", OldPolicySentence(in, []string{"a", "b", "c"}))
+	assert.Equal(t, "Not read yet by a, b, c and 2 more: the policy's generation 4.", OldPolicySentence(in, []string{"a", "b", "c", "d", "e"}))
 }
 
 func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
@@ -43,7 +43,7 @@ func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
 }
 
 func TestASentenceSaysWhatIsInForceInsteadOfTheNodePolicy(t *testing.T) {
-	assert.Equal(t, "none was accepted before, so the default policy is in force", Replacement(nodepolicy.InForce{}))
-	assert.Equal(t, "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)", Replacement(nodepolicy.InForce{Copy: "before.json"}))
-	assert.Equal(t, "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)", Replacement(nodepolicy.InForce{Spoiled: true}))
+	assert.Equal(t, "none was accepted before, so the default policy is in force", InForceInstead(nodepolicy.InForce{}))
+	assert.Equal(t, "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)", InForceInstead(nodepolicy.InForce{AcceptedKey: "before.json"}))
+	assert.Equal(t, "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)", InForceInstead(nodepolicy.InForce{CopiesUnusable: true}))
 }

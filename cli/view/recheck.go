@@ -13,8 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// CheckPlan is how one Node is checked at once.
-type CheckPlan struct {
+// RecheckPlan is how one Node is checked at once.
+type RecheckPlan struct {
 	Change      plan.Plan // of the Node; empty: the controller does all that is needed
 	Summary     string    // what it means
 	Question    string    // empty: there is nothing to do
@@ -23,45 +23,45 @@ type CheckPlan struct {
 }
 
 // Writes reports whether the Node is to be changed.
-func (r CheckPlan) Writes() bool { return r.Question != "" }
+func (r RecheckPlan) Writes() bool { return r.Question != "" }
 
-// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Workers are the worker Pods of
+// RecheckPlanOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Workers are the worker Pods of
 // earlier attempts on the Node; nil: they are not known.
-func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (CheckPlan, error) {
+func RecheckPlanOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (RecheckPlan, error) {
 	profiles := p.Verify()
 	profile, selected := profiles.Match(node.Labels)
 	held := profiles.ClosingTaints(node.Spec.Taints)
 	incomplete := verify.Incomplete(node.Spec.Taints, string(p.Gate()))
 	switch {
 	case node.DeletionTimestamp != nil:
-		return CheckPlan{}, fmt.Errorf("nothing was changed: node %q is being deleted", node.Name)
+		return RecheckPlan{}, fmt.Errorf("nothing was changed: node %q is being deleted", node.Name)
 	case profiles.Empty():
-		return CheckPlan{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
+		return RecheckPlan{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
 	case !selected && incomplete != "":
-		return CheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, which may still change: it has the taint %s", node.Name, incomplete)
+		return RecheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, which may still change: it has the taint %s", node.Name, incomplete)
 	case !selected && len(held) > 0:
-		return CheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, so the controller removes %s without a check", node.Name, listOf(taintItems(held)))
+		return RecheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, so the controller removes %s without a check", node.Name, listOf(taintItems(held)))
 	case !selected:
-		return CheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
-	case profile.Reports() && len(held) > 0:
-		return CheckPlan{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
+		return RecheckPlan{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
+	case profile.ReportsOnly() && len(held) > 0:
+		return RecheckPlan{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
 	}
 	former, verifyNode := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
-	run := CheckPlan{Change: plan.Plan{ByClient: true}, Fingerprint: profile.Taint.ToString()}
+	run := RecheckPlan{Change: plan.Plan{ByClient: true}, Fingerprint: profile.Taint.ToString()}
 	var progress verify.Progress
 	var doneText string // what this command did
 	switch {
-	case profile.Reports():
+	case profile.ReportsOnly():
 		run.Fingerprint, run.Question = profile.Name, "Check it now?"
 		run.Summary = fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.", profile.Name, node.Name)
-		progress, doneText = former.Anew(), "it stays open"
+		progress, doneText = former.Restart(), "it stays open"
 		progress.Asked = now.UTC()
 	case len(held) > 0:
 		run.Fingerprint, run.Question = "anew", "Start an attempt now?"
 		run.Summary = anewSummary(VerificationOf(node, workers, nil, p, now))
-		progress, doneText = former.BeginAnew(now), "attempts begin anew"
+		progress, doneText = former.RestartClosed(now), "attempts begin anew"
 	default:
-		change := CloseFor(node, p, profile, now)
+		change := CloseEdits(node, p, profile, now)
 		run.Change, run.Summary, run.Question = change, recheckSummary(node, profile.Taint), "Verify it again?"
 		doneText = "taint " + profile.Taint.ToString() + " added"
 		progress = verify.ParseProgress(change.Values()[record.AnnotationKey(verify.Annotation)])
@@ -76,9 +76,9 @@ func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.T
 	return run, nil
 }
 
-// CloseFor returns the change that has the controller check an open Node as a new one.
-func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) plan.Plan {
-	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().BeginAnew(now), p.Verify().Label
+// CloseEdits returns the change that has the controller check an open Node as a new one.
+func CloseEdits(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) plan.Plan {
+	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).AfterOpen().RestartClosed(now), p.Verify().Label
 	edits := append(progressEdits(progress), plan.TaintEdits(plan.CauseDerivedTaint, false, profile.Taint)...)
 	if _, labelled := node.Labels[label]; labelled {
 		edits = append(edits, plan.RemoveItems(plan.CauseCorrection, label)...)

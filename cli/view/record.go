@@ -19,14 +19,14 @@ import (
 
 // Record is a record as text; for programs it holds the record as it is stored.
 type Record struct {
-	Node        string             `json:"node"`
-	Status      nodestate.Presence `json:"status"`
-	ConfigMap   string             `json:"configMap"`
-	Namespace   string             `json:"namespace"`
-	Record      json.RawMessage    `json:"record"`
-	Quarantined json.RawMessage    `json:"quarantined,omitempty"` // of the machine that had the name before
-	Earlier     []json.RawMessage  `json:"earlier,omitempty"`     // of machines that had the name before, and come with these again
-	Violations  []string           `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
+	Node        string            `json:"node"`
+	Status      nodestate.Status  `json:"status"`
+	ConfigMap   string            `json:"configMap"`
+	Namespace   string            `json:"namespace"`
+	Record      json.RawMessage   `json:"record"`
+	Quarantined json.RawMessage   `json:"quarantined,omitempty"` // of the machine that had the name before
+	Earlier     []json.RawMessage `json:"earlier,omitempty"`     // of machines that had the name before, and come with these again
+	Violations  []string          `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
 
 	record record.Record
 	start  time.Time
@@ -36,7 +36,7 @@ type Record struct {
 // RecordOf returns the record that was read; there must be one. Of the policy, only the gate, the rules for labels and the section
 // governance are used.
 func RecordOf(s nodestate.State, namespace string, inputs plan.Inputs) (r Record, err error) {
-	r = Record{Node: s.Name, Status: s.Presence(inputs), ConfigMap: store.Name(s.Name), Namespace: namespace, record: *s.Record, start: s.Record.DeletedAt}
+	r = Record{Node: s.Name, Status: s.Status(inputs), ConfigMap: store.Name(s.Name), Namespace: namespace, record: *s.Record, start: s.Record.DeletedAt}
 	if s.Node != nil {
 		r.start, r.gated, r.Violations = s.Node.CreationTimestamp.Time, inputs.Policy.Gate().Present(s.Node.Spec.Taints), violationsText(s, inputs)
 	}
@@ -54,7 +54,7 @@ func RecordOf(s nodestate.State, namespace string, inputs plan.Inputs) (r Record
 func (r Record) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Node", r.Node)
-	d.addFact("Status", string(r.Status)+", for "+span(r.start, now))
+	d.addFact("Status", string(r.Status)+", for "+age(r.start, now))
 	if r.gated {
 		d.addFact("Gate", "on: something is still to be restored")
 	}
@@ -78,7 +78,7 @@ func (r Record) Document(now time.Time) Document {
 		d.Tables = append(d.Tables, recordTable("Recorded before", *old))
 	}
 	for i, earlier := range slices.Backward(r.record.Earlier) {
-		d.addFact(fmt.Sprintf("Earlier machine %d", i+1), machineText(earlier.Machine)+", until "+span(earlier.DeletedAt, now)+" ago")
+		d.addFact(fmt.Sprintf("Earlier machine %d", i+1), machineText(earlier.Machine)+", until "+age(earlier.DeletedAt, now)+" ago")
 		d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), earlier))
 	}
 	return d
@@ -107,7 +107,7 @@ func derivedTable(derived map[string]record.Derived) *metav1.Table {
 		if !label.End.IsZero() {
 			end = label.End.UTC().Format(time.RFC3339)
 		}
-		addRow(table, key, nodestate.Shown(&label.Value), label.Rule, orDash(end))
+		addRow(table, key, nodestate.FormatValue(&label.Value), label.Rule, orDash(end))
 	}
 	return table
 }
@@ -122,35 +122,35 @@ func machineText(m record.Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-// Sides are the two that a quarantined record is about.
-type Sides struct {
+// QuarantinePlan are the two that a quarantined record is about.
+type QuarantinePlan struct {
 	Node      string
-	Old, New  Side
+	Old, New  MachineRecord
 	Accepted  store.Side // that an operator has accepted already; empty while nobody has
 	DeletedAt time.Time
 }
 
-// Side is a machine and its record.
-type Side struct {
+// MachineRecord is a machine and its record.
+type MachineRecord struct {
 	Machine record.Machine
 	Items   map[string]string
 }
 
-// SidesOf returns the two sides of a record that is quarantined.
-func SidesOf(entry store.Entry) Sides {
+// QuarantinePlanOf returns the two sides of a record that is quarantined.
+func QuarantinePlanOf(entry store.Entry) QuarantinePlan {
 	r, old := entry.Record, *entry.Record.Quarantined
-	return Sides{
+	return QuarantinePlan{
 		Node: r.Node, Accepted: entry.Accepted, DeletedAt: r.DeletedAt,
-		Old: Side{old.Machine, old.Items()}, New: Side{r.Machine, r.Items()},
+		Old: MachineRecord{old.Machine, old.Items()}, New: MachineRecord{r.Machine, r.Items()},
 	}
 }
 
 // Document puts the two next to each other.
-func (s Sides) Document(now time.Time) Document {
+func (s QuarantinePlan) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Node", s.Node)
 	if !s.DeletedAt.IsZero() {
-		d.addFact("Gone", "for "+span(s.DeletedAt, now))
+		d.addFact("Gone", "for "+age(s.DeletedAt, now))
 	}
 	d.addFact("Old machine", orDash(machineText(s.Old.Machine)))
 	d.addFact("New machine", orDash(machineText(s.New.Machine)))
@@ -159,7 +159,7 @@ func (s Sides) Document(now time.Time) Document {
 }
 
 // Question explains what accepting a side means.
-func (s Sides) Question(side store.Side) string {
+func (s QuarantinePlan) Question(side store.Side) string {
 	if side == store.OldMachine {
 		return fmt.Sprintf("Give the machine that has the name %q now the record of the old one?", s.Node)
 	}

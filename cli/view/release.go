@@ -23,7 +23,7 @@ func (r Release) Document(now time.Time) Document {
 	var d Document
 	d.addFact("Node", r.State.Name)
 	if g := r.Gated; g != nil {
-		d.addFact("Gated", "for "+span(g.Created.Time, now))
+		d.addFact("Gated", "for "+age(g.Created.Time, now))
 		d.addFact("Why", g.Reason)
 		d.addFact("Next step", g.Next)
 		d.Tables = append(d.Tables, itemsTable("Missing", []string{"Value"}, g.Missing))

@@ -37,7 +37,7 @@ func TestBeforeANodeIsReleasedItIsSaidWhetherWorkloadsMayLandOnItAndWhatItLacks(
 	} {
 		t.Run(name, func(t *testing.T) {
 			release := Release{State: c.state, Verification: c.verification, Opens: c.opens, GateStays: !c.lifts && policy.DefaultGate.Present(c.state.Node.Spec.Taints)}
-			if gated, ok := GatedOf(c.state, statetest.Under(policy.Default()), Captures{}); ok && c.lifts {
+			if gated, ok := GatedOf(c.state, statetest.Under(policy.Default()), CaptureStatus{}); ok && c.lifts {
 				release.Gated = &gated
 			}
 			assert.Equal(t, c.want, release.Summary())
@@ -49,7 +49,7 @@ func TestBeforeANodeIsReleasedItIsSaidWhetherWorkloadsMayLandOnItAndWhatItLacks(
 func TestAnAnswerCountsForTheStateThatWasShown(t *testing.T) {
 	gate := gatedFor(time.Hour)
 	shown := func(state nodestate.State, taints ...string) [4]string {
-		gated, _ := GatedOf(state, statetest.Under(policy.Default()), Captures{})
+		gated, _ := GatedOf(state, statetest.Under(policy.Default()), CaptureStatus{})
 		return Release{State: state, Gated: &gated, Opens: true, Verification: &Verification{Taints: taints}}.Fingerprint()
 	}
 	first := shown(statetest.State(statetest.Live(nil, gate), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)))

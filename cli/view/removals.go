@@ -12,7 +12,7 @@ import (
 
 // Removals are the removals of Nodes that failed their checks, in the whole cluster.
 type Removals struct {
-	Lately []verify.Removal `json:"lately"`          // of about 24 hours, the newest first
+	Recent []verify.Removal `json:"lately"`          // of about 24 hours, the newest first
 	Brake  *verify.Brake    `json:"brake,omitempty"` // holds the removal of every Node at the moment; nil: none does
 	// Profiles are the brakes that hold the removal of every Node of one profile at the moment.
 	Profiles []ProfileBrake `json:"profiles,omitempty"`
@@ -26,11 +26,11 @@ type ProfileBrake struct {
 
 // RemovalsOf shows recent removals, and whether the limits of the policy now hold every removal. The number of Nodes that profiles select is nodes.
 func RemovalsOf(ledger verify.Ledger, profiles verify.Profiles, nodes int, now time.Time) Removals {
-	removals := Removals{Lately: slices.Clone(ledger.Removals)}
-	if removals.Lately == nil {
-		removals.Lately = []verify.Removal{}
+	removals := Removals{Recent: slices.Clone(ledger.Removals)}
+	if removals.Recent == nil {
+		removals.Recent = []verify.Removal{}
 	}
-	slices.SortFunc(removals.Lately, func(a, b verify.Removal) int { return b.Time.Compare(a.Time) })
+	slices.SortFunc(removals.Recent, func(a, b verify.Removal) int { return b.Time.Compare(a.Time) })
 	removals.Brake = ledger.Holds(verify.Removal{}, profiles.Limits, nodes, now) // of a Node that was never removed
 	for _, seen := range ledger.Brakes {
 		if brake := seen.Brake(); brake.End.After(now) {
@@ -48,9 +48,9 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 	for _, brake := range r.Profiles {
 		lines = append(lines, fmt.Sprintf("No Node of profile %s is removed now: %s.", brake.Profile, brakeText(brake.Brake, now)))
 	}
-	if len(r.Lately) > 0 {
-		line := "Removed lately: " + r.Lately[0].Node + " " + howRemoved(r.Lately[0], now)
-		if omitted := len(r.Lately) - 1; omitted > 0 {
+	if len(r.Recent) > 0 {
+		line := "Removed lately: " + r.Recent[0].Node + " " + removalText(r.Recent[0], now)
+		if omitted := len(r.Recent) - 1; omitted > 0 {
 			line += fmt.Sprintf("; %d more within 24 hours", omitted)
 		}
 		lines = append(lines, line+".")
@@ -58,9 +58,9 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 	return lines
 }
 
-// howRemoved reports how a Node was removed and when, or that it is still to be.
-func howRemoved(r verify.Removal, now time.Time) string {
-	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, span(r.Time, now), r.Profile)
+// removalText reports how a Node was removed and when, or that it is still to be.
+func removalText(r verify.Removal, now time.Time) string {
+	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, age(r.Time, now), r.Profile)
 	if !r.Done {
 		text += " (decided, not known to be done)"
 	}
@@ -71,7 +71,7 @@ func howRemoved(r verify.Removal, now time.Time) string {
 func brakeText(brake verify.Brake, now time.Time) string {
 	text := string(brake.Reason)
 	if brake.End.After(now) {
-		text += " for another " + span(now, brake.End)
+		text += " for another " + age(now, brake.End)
 	}
 	return text + ": " + cmp.Or(brake.Message, brake.Reason.Means())
 }
@@ -99,7 +99,7 @@ func (v Verification) onFailure() string {
 func (v NodeVerification) removed(now time.Time) string {
 	var texts []string
 	for _, removal := range v.Removals {
-		text := howRemoved(removal, now)
+		text := removalText(removal, now)
 		if v.UID != "" && removal.UID != v.UID {
 			text += ", an earlier Node of this name"
 		}

@@ -16,22 +16,22 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// Rollout takes open Nodes into verification, a few at a time. It is a decision about the state of all Nodes at one time.
-type Rollout struct {
-	Nodes            []RolloutNode // that a profile and the selector of the command select, by name
+// RecheckBatch takes open Nodes into verification, a few at a time. It is a decision about the state of all Nodes at one time.
+type RecheckBatch struct {
+	Nodes            []RecheckNode // that a profile and the selector of the command select, by name
 	SchedulableNodes int           // Nodes of the cluster on which ordinary Pods can run
 	Now              time.Time
 }
 
-// RolloutNode is a Node that may be taken.
-type RolloutNode struct {
+// RecheckNode is a Node that may be taken.
+type RecheckNode struct {
 	Verification
 	UID           string
 	Round         int
 	Verified      bool // it is open, and passed what the profile asks now
 	AttemptFailed bool // it is closed, and an attempt did not pass
 	TakesPods     bool // ordinary Pods can run on it
-	Uncheckable   bool // it cannot be checked now
+	NotReady      bool // it cannot be checked now
 	NoExecute     bool // its taint would evict Pods
 }
 
@@ -41,9 +41,9 @@ type ClosedNode struct {
 	Round     int // how often it was opened before
 }
 
-// RolloutOf returns the state of these Nodes.
-func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) Rollout {
-	r := Rollout{Now: now}
+// RecheckBatchOf returns the state of these Nodes.
+func RecheckBatchOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) RecheckBatch {
+	r := RecheckBatch{Now: now}
 	for _, node := range nodes {
 		verifyNode := verify.NodeOf(node)
 		takes := verify.TakesWorkloads(verifyNode.Ready, node.Spec.Unschedulable, node.Spec.Taints)
@@ -51,24 +51,24 @@ func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, 
 			r.SchedulableNodes++
 		}
 		profile, selected := p.Verify().Match(node.Labels)
-		if !selected || profile.Reports() || !selector.Matches(labels.Set(node.Labels)) { // a Node that is only reported is never closed
+		if !selected || profile.ReportsOnly() || !selector.Matches(labels.Set(node.Labels)) { // a Node that is only reported is never closed
 			continue
 		}
 		progress := verify.ParseProgress(verifyNode.Annotation)
-		candidate := RolloutNode{
+		candidate := RecheckNode{
 			Verification: VerificationOf(node, nil, nil, p, now), UID: verifyNode.UID, Round: progress.Round, AttemptFailed: p.Verify().Fails(&verifyNode), TakesPods: takes,
 			NoExecute: profile.Taint.Effect == corev1.TaintEffectNoExecute,
 		}
 		candidate.Verified = candidate.State == StateVerified && progress.Hash == profile.Hash && node.Labels[p.Verify().Label] == "true"
-		candidate.Uncheckable = verifyNode.Deleting || !verifyNode.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
+		candidate.NotReady = verifyNode.Deleting || !verifyNode.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
 		r.Nodes = append(r.Nodes, candidate)
 	}
-	slices.SortFunc(r.Nodes, func(a, b RolloutNode) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Nodes, func(a, b RecheckNode) int { return cmp.Compare(a.Name, b.Name) })
 	return r
 }
 
 // Limit returns how many Nodes --max lets be closed at one time: rounded down, and one at least.
-func (r Rollout) Limit(maximum intstr.IntOrString) int {
+func (r RecheckBatch) Limit(maximum intstr.IntOrString) int {
 	count, err := intstr.GetScaledValueFromIntOrPercent(&maximum, len(r.Nodes), false)
 	if err != nil {
 		return 1 // it was checked
@@ -77,18 +77,18 @@ func (r Rollout) Limit(maximum intstr.IntOrString) int {
 }
 
 // Due returns the open Nodes that are to be checked, without those that were taken. Nodes whose last check did not pass are the last.
-func (r Rollout) Due(includeVerified bool, taken []ClosedNode) (due []RolloutNode) {
+func (r RecheckBatch) Due(includeVerified bool, taken []ClosedNode) (due []RecheckNode) {
 	for _, node := range r.Nodes {
 		done := slices.ContainsFunc(taken, func(t ClosedNode) bool { return t.UID == node.UID })
-		if !node.Closed() && !node.Uncheckable && !done && (includeVerified || !node.Verified) {
+		if !node.Closed() && !node.NotReady && !done && (includeVerified || !node.Verified) {
 			due = append(due, node)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b RolloutNode) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(due, func(a, b RecheckNode) int { return cmp.Compare(a.rank(), b.rank()) })
 	return due
 }
 
-func (n RolloutNode) rank() int {
+func (n RecheckNode) rank() int {
 	if n.Last == nil || n.Last.Result == verify.VerdictPassed {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (n RolloutNode) rank() int {
 
 // RolloutStep is what is next.
 type RolloutStep struct {
-	Close    []RolloutNode
+	Close    []RecheckNode
 	Verified int    // of the Nodes that were taken
 	InFlight int    // of the Nodes that were taken
 	Waiting  string // for what, if there is nothing to close
@@ -106,9 +106,9 @@ type RolloutStep struct {
 }
 
 // Next decides what is next. Never more than limit Nodes are closed, and one that takes Pods stays open.
-func (r Rollout) Next(limit int, includeVerified bool, taken []ClosedNode) (step RolloutStep) {
-	byUID := map[string]RolloutNode{}
-	closed, closable, waits := 0, r.SchedulableNodes-1, []RolloutNode{}
+func (r RecheckBatch) Next(limit int, includeVerified bool, taken []ClosedNode) (step RolloutStep) {
+	byUID := map[string]RecheckNode{}
+	closed, closable, waits := 0, r.SchedulableNodes-1, []RecheckNode{}
 	for _, node := range r.Nodes {
 		byUID[node.UID] = node
 		if node.Closed() {
@@ -151,7 +151,7 @@ func (r Rollout) Next(limit int, includeVerified bool, taken []ClosedNode) (step
 		closed++
 		step.Close = append(step.Close, node)
 	}
-	allFailed := !slices.ContainsFunc(waits, func(node RolloutNode) bool { return !node.AttemptFailed })
+	allFailed := !slices.ContainsFunc(waits, func(node RecheckNode) bool { return !node.AttemptFailed })
 	switch {
 	case len(step.Close) > 0:
 	case len(due) == 0:
@@ -172,13 +172,13 @@ func (r Rollout) Next(limit int, includeVerified bool, taken []ClosedNode) (step
 }
 
 // Summary returns the plan in a sentence.
-func (r Rollout) Summary(limit int, includeVerified bool) string {
+func (r RecheckBatch) Summary(limit int, includeVerified bool) string {
 	verified, closed, unfit := 0, 0, []string{}
 	for _, node := range r.Nodes {
 		switch {
 		case node.Closed():
 			closed++
-		case node.Uncheckable:
+		case node.NotReady:
 			unfit = append(unfit, node.Name)
 		case node.Verified && !includeVerified:
 			verified++
@@ -197,16 +197,16 @@ func (r Rollout) Summary(limit int, includeVerified bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// Means says what becomes of the Pods on these Nodes.
-func (r Rollout) Means(includeVerified bool) string {
-	if slices.ContainsFunc(r.Due(includeVerified, nil), func(node RolloutNode) bool { return node.NoExecute }) {
+// PodsSentence says what becomes of the Pods on these Nodes.
+func (r RecheckBatch) PodsSentence(includeVerified bool) string {
+	if slices.ContainsFunc(r.Due(includeVerified, nil), func(node RecheckNode) bool { return node.NoExecute }) {
 		return "The effect NoExecute evicts the Pods of Nodes that are closed, but for those that tolerate the taint."
 	}
 	return "Pods on these Nodes stay; while a Node is closed, no others are scheduled onto it."
 }
 
 // Table lists the Nodes that are to be checked.
-func (r Rollout) Table(includeVerified bool) *metav1.Table {
+func (r RecheckBatch) Table(includeVerified bool) *metav1.Table {
 	table := tableOf("Name", "State", "Profile", "Last")
 	for _, node := range r.Due(includeVerified, nil) {
 		addRow(table, node.Name, string(node.State), node.Profile, orDash(lastText(node.Last, r.Now)))

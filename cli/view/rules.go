@@ -114,7 +114,7 @@ func unknownFeature(name string) string {
 func rulesTable(rules []ExplainedRule) *metav1.Table {
 	table := tableOf("Label of rules", "Rule", "Outcome", "Value", "Why")
 	for _, rule := range rules {
-		addRow(table, rule.Key, rule.Rule, string(rule.Outcome), nodestate.Shown(rule.Value), rule.Reason)
+		addRow(table, rule.Key, rule.Rule, string(rule.Outcome), nodestate.FormatValue(rule.Value), rule.Reason)
 	}
 	return table
 }

@@ -33,7 +33,7 @@ func (d *Document) addRulesImpact(i impact.RulesImpact) {
 	table := tableOf("By rules", "Key", "Now", "Then", "Rule", "Nodes", "+Such as")
 	for _, c := range i.Labels {
 		text := map[impact.RuleChangeKind]string{impact.RuleLeaves: "kept: set by an operator or the kubelet", impact.RuleBlocked: "blocked: a fact is not known"}[c.Kind]
-		addRow(table, cmp.Or(text, string(c.Kind)), c.Key, nodestate.Shown(c.Now), nodestate.Shown(c.Planned), orDash(c.Rule), c.Nodes, strings.Join(c.First, ","))
+		addRow(table, cmp.Or(text, string(c.Kind)), c.Key, nodestate.FormatValue(c.Now), nodestate.FormatValue(c.Planned), orDash(c.Rule), c.Nodes, strings.Join(c.First, ","))
 	}
 	d.Tables = append(d.Tables, table)
 }

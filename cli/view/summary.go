@@ -16,12 +16,12 @@ import (
 
 // Summary is one line about one Node.
 type Summary struct {
-	Name        string             `json:"name"`
-	Status      nodestate.Presence `json:"status"`
-	StatusStart time.Time          `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
-	UID         types.UID          `json:"uid,omitempty"`
-	Labels      int                `json:"labels"` // that are recorded
-	Taints      int                `json:"taints"`
+	Name        string           `json:"name"`
+	Status      nodestate.Status `json:"status"`
+	StatusStart time.Time        `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
+	UID         types.UID        `json:"uid,omitempty"`
+	Labels      int              `json:"labels"` // that are recorded
+	Taints      int              `json:"taints"`
 	// Annotations are counted only where the policy keeps any.
 	Annotations int    `json:"annotations,omitempty"`
 	NotShown    int    `json:"notShown"`   // of these, how many the Node does not show
@@ -38,7 +38,7 @@ type Summary struct {
 // SummaryOf summarizes one Node. The summary has no pointers into the nodestate.State's objects. Such a pointer would keep the whole page of the Node in
 // memory.
 func SummaryOf(s nodestate.State, inputs plan.Inputs) Summary {
-	summary := Summary{Name: s.Name, Status: s.Presence(inputs), Current: true}
+	summary := Summary{Name: s.Name, Status: s.Status(inputs), Current: true}
 	if s.Record != nil {
 		items := s.Record.Items()
 		labels, taints := record.Split(items)
@@ -151,7 +151,7 @@ func (l SummaryList) Table(now time.Time) *metav1.Table {
 		case s.Status == nodestate.Gone, s.Status == nodestate.Forgotten:
 			current = noValue
 		}
-		addRow(table, s.Name, string(s.Status), span(s.StatusStart, now), s.Labels, s.Taints, s.gatedText(), span(s.LastChange, now), current, orDash(s.ChangedBy), s.NotShown, s.RuleLabels, orDash(string(s.UID)))
+		addRow(table, s.Name, string(s.Status), age(s.StatusStart, now), s.Labels, s.Taints, s.gatedText(), age(s.LastChange, now), current, orDash(s.ChangedBy), s.NotShown, s.RuleLabels, orDash(string(s.UID)))
 	}
 	return table
 }

@@ -12,20 +12,20 @@ import (
 type Uninstall struct {
 	Cluster, Namespace string
 	Gated, Unverified  []string // names of Nodes
-	Objects            []PlannedDeletion
+	Objects            []ObjectStep
 	Leases             []string // that stay
 	Emergency          string   // that stays, and how to end it; empty: there is none
 }
 
-// PlannedDeletion is what a plan does with one object.
-type PlannedDeletion struct{ Kind, Name, State string }
+// ObjectStep is what a plan does with one object.
+type ObjectStep struct{ Kind, Name, Step string }
 
 // Document returns the answer as text.
 func (u Uninstall) Document(time.Time) Document {
 	var d Document
 	d.addFact("Cluster", u.Cluster)
-	d.addFact("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
-	d.addFact("Nodes behind a verification taint", firstOf(u.Unverified, ": the verification taint is removed"))
+	d.addFact("Nodes behind the gate", nodesText(u.Gated, ": capture completes those that it can, then the gate is lifted"))
+	d.addFact("Nodes behind a verification taint", nodesText(u.Unverified, ": the verification taint is removed"))
 	d.addFact("Stays", "the records and the processes in namespace "+u.Namespace)
 	d.addFact("Stays, too", "NodePolicy default, where there is one, and its CustomResourceDefinition")
 	if len(u.Leases) > 0 {
@@ -46,8 +46,8 @@ const PolicyStays = `The CustomResourceDefinition of NodePolicies stays, and Nod
 // namedNodes is how many Nodes a plan names.
 const namedNodes = 5
 
-// firstOf counts Nodes, names the first, and shows what is done about them.
-func firstOf(nodes []string, suffix string) string {
+// nodesText counts Nodes, names the first, and shows what is done about them.
+func nodesText(nodes []string, suffix string) string {
 	if len(nodes) == 0 {
 		return "none"
 	}

@@ -38,31 +38,31 @@ type Verification struct {
 	// are about the first of them, the newest that has not ended.
 	Workers []string `json:"workers,omitempty"`
 	// Passed is what an open Node has passed. It is nil if the Node has not passed, or if that is not known.
-	Passed *PassedProfile `json:"passed,omitempty"`
-	Last   *verify.Last   `json:"last,omitempty"` // how the last attempt, or the last round, ended
+	Passed *PassedChecks `json:"passed,omitempty"`
+	Last   *verify.Last  `json:"last,omitempty"` // how the last attempt, or the last round, ended
 	// OnFailure is what the profile removes when all attempts have failed; empty: nothing, or the Node is open.
 	OnFailure   string             `json:"onFailure,omitempty"`
 	Removing    verify.RemovalKind `json:"removing,omitempty"`    // what was removed to have the Node removed
 	RemovalHeld *verify.Brake      `json:"removalHeld,omitempty"` // why the Node is not removed, after the last attempt
 }
 
-// PassedProfile is what a Node has passed.
-type PassedProfile struct {
+// PassedChecks is what a Node has passed.
+type PassedChecks struct {
 	Profile    string `json:"profile"`
 	Generation int64  `json:"generation"` // of the NodePolicy
 	Current    bool   `json:"current"`    // the profile that selects the Node asks the same now
 }
 
 // passedBy returns what the annotation of a Node says that it has passed.
-func passedBy(node verify.Node, profile verify.CompiledProfile) *PassedProfile {
+func passedBy(node verify.Node, profile verify.CompiledProfile) *PassedChecks {
 	progress := verify.ParseProgress(node.Annotation)
 	if progress.Generation < 1 || progress.Last == nil || progress.Last.Result != verify.VerdictPassed {
 		return nil
 	}
-	return &PassedProfile{Profile: verify.Shorten(progress.Profile), Generation: progress.Generation, Current: progress.Hash == profile.Hash && profile.Name != ""}
+	return &PassedChecks{Profile: verify.Shorten(progress.Profile), Generation: progress.Generation, Current: progress.Hash == profile.Hash && profile.Name != ""}
 }
 
-func (p *PassedProfile) text() string {
+func (p *PassedChecks) text() string {
 	if p == nil {
 		return ""
 	}
@@ -101,11 +101,11 @@ func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]b
 				seen.DaemonSets[name] = true
 			}
 		}
-		if len(held) > 0 || profile.Reports() {
+		if len(held) > 0 || profile.ReportsOnly() {
 			tried = profile.ProgressOf(&verifyNode)
 		}
 	}
-	checked := ok && (len(held) > 0 || profile.Reports())
+	checked := ok && (len(held) > 0 || profile.ReportsOnly())
 	current, old := attemptsOf(workers, func(pod *corev1.Pod) bool { return !checked || tried.Outdated(verify.PodOf(pod), &verifyNode, now) })
 	if v.Workers = namesOf(current); len(current) > 0 {
 		seen.Pods = []verify.Pod{verify.PodOf(current[0])} // the controller knows which Pods are its own
@@ -161,7 +161,7 @@ func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]b
 
 // attemptsOf separates the worker Pods of the attempt that is on from those of attempts before, which are over. Of each, those that have not ended come
 // first, and the newer ones.
-func attemptsOf(workers []*corev1.Pod, done func(*corev1.Pod) bool) (current, old []*corev1.Pod) {
+func attemptsOf(workers []*corev1.Pod, isOld func(*corev1.Pod) bool) (current, old []*corev1.Pod) {
 	ended := func(pod *corev1.Pod) int {
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			return 1
@@ -172,7 +172,7 @@ func attemptsOf(workers []*corev1.Pod, done func(*corev1.Pod) bool) (current, ol
 		return cmp.Or(ended(a)-ended(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	for _, pod := range sorted {
-		if done(pod) {
+		if isOld(pod) {
 			old = append(old, pod)
 		} else {
 			current = append(current, pod)
@@ -215,7 +215,7 @@ func lastText(last *verify.Last, now time.Time) string {
 	if last.Message == verify.ReportedBefore { // it was open all the time
 		result = "no longer checked"
 	}
-	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), span(last.Time, now))
+	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), age(last.Time, now))
 	if last.Check != "" {
 		text += ": check " + last.Check
 	}
@@ -261,7 +261,7 @@ func (v Verification) next(now time.Time) string {
 	case v.Next.IsZero():
 		return ""
 	case v.Next.After(now):
-		return "in " + span(now, v.Next)
+		return "in " + age(now, v.Next)
 	default:
 		return "due"
 	}
@@ -277,9 +277,9 @@ func (v Verification) deadline(now time.Time) string {
 		outcome = "the taint is removed although the Node is not verified"
 	}
 	if v.Due.Before(now) {
-		return "passed " + span(v.Due, now) + " ago; " + outcome
+		return "passed " + age(v.Due, now) + " ago; " + outcome
 	}
-	return "in " + span(now, v.Due) + "; " + outcome
+	return "in " + age(now, v.Due) + "; " + outcome
 }
 
 // VerificationList is where Nodes stand.
@@ -306,7 +306,7 @@ func (l VerificationList) Document(now time.Time) Document {
 	}
 	table := tableOf(columns...)
 	for _, v := range l.Items {
-		cells := []any{v.Name, string(v.State), orDash(v.Profile), span(v.Created, now), v.attempts(), v.check(), v.next(now), orDash(v.Reason), orDash(lastText(v.Last, now)), orDash(strings.Join(v.Taints, ","))}
+		cells := []any{v.Name, string(v.State), orDash(v.Profile), age(v.Created, now), v.attempts(), v.check(), v.next(now), orDash(v.Reason), orDash(lastText(v.Last, now)), orDash(strings.Join(v.Taints, ","))}
 		if removals {
 			cells = slices.Insert(cells, 8, any(v.removal(now)))
 		}
@@ -335,7 +335,7 @@ func (v NodeVerification) Document(now time.Time) Document {
 		d.addFact("Why", verification.Reason)
 		d.addFact("Profile", verification.Profile)
 		d.addFact("Taint", strings.Join(verification.Taints, ", "))
-		d.addFact("Age", span(verification.Created, now))
+		d.addFact("Age", age(verification.Created, now))
 		d.addFact("Attempts", verification.attemptsInWords())
 		d.addFact("Deadline", verification.deadline(now))
 		d.addFact("Mode", verification.mode())
@@ -369,7 +369,7 @@ func (v NodeVerification) Document(now time.Time) Document {
 // reported shows the attempt of the report.
 func (v NodeVerification) reported(now time.Time) string {
 	r := v.Report
-	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, span(r.Time, now), r.Attempt, r.Profile)
+	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, age(r.Time, now), r.Attempt, r.Profile)
 	if v.UID != "" && r.UID != v.UID {
 		text += ", of an earlier Node of this name"
 	}
@@ -382,8 +382,8 @@ func (v NodeVerification) reported(now time.Time) string {
 	return text
 }
 
-// NotVerified marks a Node that waits for verification in views about other things. It is empty if the Node does not wait.
-func NotVerified(node *corev1.Node, p policy.Policy) string {
+// UnverifiedText marks a Node that waits for verification in views about other things. It is empty if the Node does not wait.
+func UnverifiedText(node *corev1.Node, p policy.Policy) string {
 	if node == nil {
 		return ""
 	}

@@ -113,8 +113,8 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 		},
 		"between two attempts, the worker Pod of the last one is there":        {node: annotated(nodeToVerify(nil, byDefault), failed), worker: worker(corev1.ContainerState{}), state: verify.StateRetrying, reason: "a required check failed: api (Timeout): no answer"},
 		"the next attempt is due, and the worker Pod of the last one is there": {node: annotated(nodeToVerify(nil, byDefault), earlier), worker: deleting, state: verify.StateRetrying, reason: "an old worker Pod is on the Node: check-1; it is deleted first"},
-		"an attempt was asked for, and a worker Pod from before is there":      {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon)), worker: worker(corev1.ContainerState{}), state: verify.StateWaiting, reason: "an old worker Pod is on the Node: check-1; it is deleted first"},
-		"the attempt that was asked for runs":                                  {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon.Add(-time.Second/2))), worker: worker(corev1.ContainerState{}), state: verify.StateChecking, reason: "the worker Pod has not started"},
+		"an attempt was asked for, and a worker Pod from before is there":      {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.RestartClosed(noon)), worker: worker(corev1.ContainerState{}), state: verify.StateWaiting, reason: "an old worker Pod is on the Node: check-1; it is deleted first"},
+		"the attempt that was asked for runs":                                  {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.RestartClosed(noon.Add(-time.Second/2))), worker: worker(corev1.ContainerState{}), state: verify.StateChecking, reason: "the worker Pod has not started"},
 		"released, and its worker Pod is there":                                {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), worker: worker(corev1.ContainerState{}), state: verify.StateOpen, reason: "the Node was opened without passed checks: by me"},
 		"open, and no profile selects it":                                      {node: nodeToVerify(map[string]string{"control": ""}), state: verify.StateOpen, reason: "the Node has not passed its checks; no profile selects the Node"},
 		"attempts did not pass":                                                {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, reason: "a required check failed: api (Timeout): no answer"},
@@ -131,7 +131,7 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 			assert.Equal(t, row.state, v.State)
 			assert.Contains(t, v.Reason, row.reason)
 			assert.Equal(t, len(row.node.Spec.Taints) > 0, v.Closed())
-			assert.Equal(t, v.Closed(), NotVerified(row.node, p) != "")
+			assert.Equal(t, v.Closed(), UnverifiedText(row.node, p) != "")
 		})
 	}
 }
@@ -175,8 +175,8 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 	}{
 		"another controller has taken over": {verify.Progress{Hash: rest.Hash}, []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", time.Second, corev1.PodPending)}, []string{"check-b", "check-a"}, "the worker Pod has not started"},
 		"the newest has ended":              {verify.Progress{Hash: rest.Hash}, []*corev1.Pod{pod("check-a", time.Second, corev1.PodFailed), pod("check-b", time.Minute, corev1.PodRunning)}, []string{"check-b", "check-a"}, "the worker Pod runs the checks"},
-		"one is of an attempt before":       {verify.Progress{Hash: rest.Hash}.BeginAnew(noon.Add(-30 * time.Second)), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", time.Second, corev1.PodPending)}, []string{"check-b"}, "the worker Pod has not started"},
-		"all are of attempts before":        {verify.Progress{Hash: rest.Hash}.BeginAnew(noon), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", 2*time.Second, corev1.PodPending)}, nil, "an old worker Pod is on the Node: check-b, check-a"},
+		"one is of an attempt before":       {verify.Progress{Hash: rest.Hash}.RestartClosed(noon.Add(-30 * time.Second)), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", time.Second, corev1.PodPending)}, []string{"check-b"}, "the worker Pod has not started"},
+		"all are of attempts before":        {verify.Progress{Hash: rest.Hash}.RestartClosed(noon), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", 2*time.Second, corev1.PodPending)}, nil, "an old worker Pod is on the Node: check-b, check-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := annotated(nodeToVerify(nil, byDefault), row.progress)
@@ -184,7 +184,7 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 				v := VerificationOf(node, row.workers, nil, p, noon)
 				assert.Equal(t, row.names, v.Workers)
 				assert.Contains(t, v.Reason, row.reason)
-				run, err := RunOf(node, row.workers, p, noon)
+				run, err := RecheckPlanOf(node, row.workers, p, noon)
 				require.NoError(t, err)
 				assert.Contains(t, run.Done, "once worker Pods check-b, check-a, of attempts before, are deleted")
 				if len(row.names) > 1 {
@@ -194,7 +194,7 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 			}
 		})
 	}
-	run, err := RunOf(nodeToVerify(nil, byDefault), nil, p, noon)
+	run, err := RecheckPlanOf(nodeToVerify(nil, byDefault), nil, p, noon)
 	require.NoError(t, err)
 	assert.Equal(t, "attempts begin anew; the controller starts an attempt", run.Done, "worker Pods are not known, so it is not said when")
 }
@@ -202,17 +202,17 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	p := statetest.Load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
-	run, err := RunOf(node, nil, p, noon)
+	run, err := RecheckPlanOf(node, nil, p, noon)
 	require.NoError(t, err)
 	assert.Equal(t, "example.com/new:NoExecute", run.Change.WithCause(plan.CauseDerivedTaint).Taints(false)[0].ToString())
 	assert.Contains(t, run.Summary, "evicts the Pods")
-	run, err = RunOf(nodeToVerify(nil), nil, p, noon)
+	run, err = RecheckPlanOf(nodeToVerify(nil), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Summary, "Pods that run on it stay")
-	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, p, noon)
+	run, err = RecheckPlanOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Summary, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew.`)
-	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), single(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
+	run, err = RecheckPlanOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), single(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Summary, "Attempts begin anew, and worker Pod check-1 is replaced.")
 	assert.Empty(t, run.Change.WithCause(plan.CauseDerivedTaint))
@@ -291,7 +291,7 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 		"it is being deleted":                   {policy: enforces, node: change(nodeToVerify(nil), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(noon)) }), err: `node "a" is being deleted`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run, err := RunOf(row.node, single(row.worker), row.policy, noon)
+			run, err := RecheckPlanOf(row.node, single(row.worker), row.policy, noon)
 			if row.err != "" {
 				require.ErrorContains(t, err, "nothing was changed: ")
 				require.ErrorContains(t, err, row.err)
@@ -336,7 +336,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 			assert.Contains(t, v.Reason, row.reason)
 			assert.Equal(t, row.fails, v.Fails())
 			assert.False(t, v.Waits())
-			assert.Empty(t, NotVerified(row.node, p))
+			assert.Empty(t, UnverifiedText(row.node, p))
 			facts := NodeVerification{Verification: &v}.Document(noon).Facts
 			assert.Contains(t, facts, Fact{"Mode", "report: the Node takes workloads whatever its checks say"})
 			if row.next != "" {
@@ -344,7 +344,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 			}
 		})
 	}
-	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
+	run, err := RecheckPlanOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Summary, "takes workloads meanwhile, and gets no taint")
 	assert.Empty(t, run.Change.WithCause(plan.CauseDerivedTaint))
@@ -416,7 +416,7 @@ func TestWhatANodeHasTriedIsWhatItsAnnotationSays(t *testing.T) {
 	rest, _ := p.Verify().Match(nil)
 	tried := verify.Progress{Attempts: 2, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-time.Hour)}}
 	node := annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), tried)
-	v := VerificationOf(node, nil, nil, p.Suspending(true), noon)
+	v := VerificationOf(node, nil, nil, p.WithEmergency(true), noon)
 	assert.Equal(t, verify.CauseEmergency, v.Cause)
 	assert.Equal(t, verify.VerdictFailed, v.Last.Result)
 	assert.Equal(t, 2, v.Attempts)

@@ -35,7 +35,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		processCommand("verify", "Check each new Node, and open it once it has passed", verifyLong, &verifyOptions{}, startWithoutRecords, runVerify),
 		newWorkerCommand(), newProbeCommand(), newVersionCommand(),
 	)
-	cli.AddTo(root, streams)
+	cli.AddCommands(root, streams)
 	return root
 }
 

@@ -26,7 +26,7 @@ func main() {
 func run() (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	streams := cli.Visible(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	streams := cli.EscapeTerminal(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	root := newCommand(called(os.Args[0]), streams)
 	root.SetArgs(arguments(os.Args))
 	err := root.ExecuteContext(ctx)

@@ -41,7 +41,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	rules := store.NewRules(p.client, o.namespace, policy.NoRules, p.logger)
 	current := func() policy.Policy {
 		now := p.policy.Policy()
-		return now.Holding(rules.Hold(now.RulesHash()))
+		return now.WithRulesHeld(rules.Hold(now.RulesHash()))
 	}
 	handler := webhook.NewHandler(p.records, current, metrics, p.logger)
 	proof, err := webhook.NewInlineProbe(p.config, p.policy.Policy, p.logger)

@@ -48,7 +48,7 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, gate string, now time
 		slim.profile, slim.rechecked = profile.Name, profiles.Rechecked(slim.taints)
 		slim.fails, slim.passed = profiles.Fails(&full), profiles.PassedAt(&full)
 		slim.closed = len(profiles.ClosingTaints(slim.taints)) > 0
-		if slim.reports = !slim.closed && !full.Deleting && profile.Reports(); slim.reports {
+		if slim.reports = !slim.closed && !full.Deleting && profile.ReportsOnly(); slim.reports {
 			slim.look = profiles.LookAt(&full, gate, now)
 			return nil
 		}

@@ -87,7 +87,7 @@ func (c *Controller) patch(ctx context.Context, n *node, kind types.PatchType, b
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
-	case store.SaysChanged(err):
+	case store.IsConflict(err):
 		return remove.ErrChanged
 	}
 	return fmt.Errorf("patch node %q: %w", n.name, err)

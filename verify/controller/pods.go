@@ -29,7 +29,7 @@ func (p *pod) GetObjectMeta() metav1.Object {
 // podOf returns a Pod as memory holds it. What looks like a worker Pod counts only if this process created it ([verify.Observed.Worker]); else it is deleted.
 func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
-	if !verify.LooksOwn(object) {
+	if !verify.IsWorker(object) {
 		return p
 	}
 	switch {

@@ -167,13 +167,13 @@ func TestAnOperatorHasAStuckNodeCheckedWithoutAPause(t *testing.T) {
 	b.pass(askedPause)
 	b.say("n1", silent)
 	b.change("n1", func(node *corev1.Node) {
-		node.Annotations[verify.Annotation] = verify.ParseProgress(node.Annotations[verify.Annotation]).BeginAnew(b.now()).String()
+		node.Annotations[verify.Annotation] = verify.ParseProgress(node.Annotations[verify.Annotation]).RestartClosed(b.now()).String()
 	})
 	b.waitFor("an attempt must start although no time passes", func() bool { return b.wroteTimes("create pods") == started+1 })
 	assert.Zero(t, b.progress("n1").Attempts)
 	b.say("n1", passes)
 	b.change("n1", func(node *corev1.Node) { // the worker Pod of before is replaced
-		node.Annotations[verify.Annotation] = verify.ParseProgress(node.Annotations[verify.Annotation]).BeginAnew(b.now().Add(time.Second)).String()
+		node.Annotations[verify.Annotation] = verify.ParseProgress(node.Annotations[verify.Annotation]).RestartClosed(b.now().Add(time.Second)).String()
 	})
 	b.waitFor("another attempt must open it", func() bool {
 		b.pass(time.Second)

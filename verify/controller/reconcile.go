@@ -185,7 +185,7 @@ func (c *Controller) record(ctx context.Context, n *node, action verify.Action, 
 		return err
 	}
 	c.reportAttempt(n, action)
-	if action.Profile.Reports() { // as above
+	if action.Profile.ReportsOnly() { // as above
 		return c.deletePod(ctx, action)
 	}
 	if held != nil && action.Judged.Verdict == verify.VerdictFailed {
@@ -213,7 +213,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	seen.Served = c.memory.get(n.uid).served
 	seen.Node = n.planned()
 	profile, selected := profiles.Match(seen.Node.Labels)
-	if !held && (n.reports || profile.Reports()) {
+	if !held && (n.reports || profile.ReportsOnly()) {
 		return c.observeOpen(ctx, n, seen, profiles)
 	}
 	if len(seen.Pods) == 0 && !held {
@@ -238,7 +238,7 @@ func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Ob
 	if selected {
 		seen.Control = c.controlOf(profile, n.name)
 	}
-	if (profile.Removes() || profile.Reports()) && len(seen.Pods) > 0 {
+	if (profile.Removes() || profile.ReportsOnly()) && len(seen.Pods) > 0 {
 		seen.Control.Passed = c.witnesses.last(c, profile.Name, n.name, seen.Control.Witnesses())
 	}
 	for i := range seen.Pods {
@@ -253,7 +253,7 @@ func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Ob
 			}
 		}
 	}
-	if !selected || len(seen.Pods) > 0 || !c.Leading() || !seen.Node.NeedsLookups(c.Cluster.Gate) || profile.Reports() && !c.isTurn(n.name) {
+	if !selected || len(seen.Pods) > 0 || !c.Leading() || !seen.Node.NeedsLookups(c.Cluster.Gate) || profile.ReportsOnly() && !c.isTurn(n.name) {
 		return n, seen, nil
 	}
 	if len(profile.Wait.DaemonSets) > 0 {

@@ -65,7 +65,7 @@ func (c *Controller) removals(ctx context.Context, n *node, action verify.Action
 	seen := verify.Removals{Nodes: map[string]bool{}}
 	closes := map[string]bool{}
 	for _, profile := range c.Profiles().All() {
-		closes[profile.Name] = !profile.Reports()
+		closes[profile.Name] = !profile.ReportsOnly()
 	}
 	for peer := range all[node](c.nodes) {
 		seen.Selected += oneIf(closes[peer.profile])

@@ -39,7 +39,7 @@ func (r *Remover) Remove(ctx context.Context, target Target) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
-	case store.SaysChanged(err):
+	case store.IsConflict(err):
 		err = ErrChanged
 	}
 	return fmt.Errorf("remove node %q by %s: %w", target.Node, target, err)

@@ -62,7 +62,7 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 	// The checks are asked again at once, as nodekeep recheck has it.
 	prev := shown(nodekeep.Node(t, "reports-a"))
 	k.reportWith(failing)
-	nodekeep.MustKubectl(t, "annotate", "node", "reports-a", "--overwrite", verify.Annotation+"="+progress(nodekeep.Node(t, "reports-a")).Anew().String())
+	nodekeep.MustKubectl(t, "annotate", "node", "reports-a", "--overwrite", verify.Annotation+"="+progress(nodekeep.Node(t, "reports-a")).Restart().String())
 	node := waitFor(t, "reports-a", "failing, as the others pass", says(corev1.ConditionFalse, verify.CauseChecksFailed))
 	failed := shown(node)
 	assert.False(t, failed.LastTransitionTime.Before(&prev.LastTransitionTime))
