@@ -71,7 +71,7 @@ func checkMigrationArgument(argument string) error {
 	return cmp.Or(checkLabelKey(from), checkLabelKey(to))
 }
 
-// parseMigration returns the migration that an argument names; checkRenaming has checked it.
+// parseMigration returns the migration that an argument names; checkMigrationArgument has checked it.
 func parseMigration(argument string) policy.Migration {
 	from, to, _ := strings.Cut(argument, "=")
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}

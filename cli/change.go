@@ -37,7 +37,7 @@ var (
 const (
 	// maxConflictRetries is how often a change is retried after a conflict, as long as the plan stays the same.
 	maxConflictRetries = 20
-	// A step that changes something may take stepTimeout. If the command is interrupted during the step, the step may take afterInterrupt more, so
+	// A step that changes something may take stepTimeout. If the command is interrupted during the step, the step may take interruptGrace more, so
 	// that its result is known.
 	stepTimeout    = 30 * time.Second
 	interruptGrace = 10 * time.Second
@@ -179,7 +179,7 @@ func isConflict(err error) bool {
 	return errors.Is(err, store.ErrConflict) || store.IsGone(err) || store.IsConflict(err)
 }
 
-// ask asks on stderr and reads one line of stdin. Any answer but "y" or "yes", the end of stdin included, means no: errNo.
+// ask asks on stderr and reads one line of stdin. Any answer but "y" or "yes", the end of stdin included, means no: errNotConfirmed.
 func (o *options) ask(ctx context.Context, c *session, question string) error {
 	if o.yes {
 		return nil

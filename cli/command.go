@@ -40,7 +40,7 @@ func AddCommands(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}\n" + aboutCommonFlags + "\n\n" + commonFlags() + "\n{{end}}")
 }
 
-// options are the flags that several commands have. A command has those that its ability names.
+// options are the flags that several commands have. A command has those that its traits name.
 type options struct {
 	*connection
 	output
@@ -51,7 +51,7 @@ type options struct {
 	validate func() error // checks the command's own flags before anything is read; nil: there is nothing to check
 	// rights are those that the command needs; nil: none but those of its flags.
 	rights func(c *session, args []string) []doctor.Right
-	// uses returns the command's abilities without those that its other flags make unnecessary; nil: all of them are needed.
+	// effectiveTraits returns the command's traits without those that its other flags make unnecessary; nil: all of them are needed.
 	effectiveTraits func() commandTraits
 }
 
@@ -77,7 +77,7 @@ const (
 	hasConfirmation                           // --yes and --dry-run: it changes something
 )
 
-// addFlags adds the flags of these abilities.
+// addFlags adds the flags of these traits.
 func (o *options) addFlags(command *cobra.Command, traits commandTraits) {
 	if traits&hasOutput != 0 {
 		o.output.addFlags(command)

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxShownRows      = 20   // lines of a long plan that are shown before a question
-	recordsPerMessage = 5000 // records
+	recordsPerMessage = 5000 // how many records are tried between two messages
 )
 
 func (o *forgetOptions) oldRights(c *session) []doctor.Right {

@@ -74,7 +74,7 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	case o.format == "yaml":
 		return &printers.YAMLPrinter{}, nil
 	case o.format == "name" && o.nameFormat:
-		return nil, nil // nodeNames needs none
+		return nil, nil // printNodeNames needs none
 	case format == "jsonpath" && given:
 		printer, err := printers.NewJSONPathPrinter(template)
 		if err != nil {

@@ -186,7 +186,7 @@ func (r *recheckBatch) validate() (err error) {
 	return nil
 }
 
-// How often the state of the Nodes is read: each second, and less often where that takes long. Every sayWaiting a message names what is waited for.
+// How often the state of the Nodes is read: each second, and less often where that takes long. Every progressInterval a message names what is waited for.
 const (
 	pollInterval     = time.Second
 	pollBackoff      = 5 // the wait between two reads is at least this many times the duration of the last read

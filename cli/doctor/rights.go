@@ -56,7 +56,7 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// missingRights are rights that a role in the cluster does not grant, and what follows. An empty harm stands for what follows if the role itself is missing.
+// missingRights are rights that a role in the cluster does not grant, and what follows. An empty rightConsequence stands for what follows if the role itself is missing.
 type missingRights struct {
 	rightConsequence
 	rights []string

@@ -32,7 +32,7 @@ type Comparison struct {
 	broken  countMap[brokenRuleKey, BrokenRule]
 }
 
-// NewComparison begins with no Node. The policy in force is that of now; inForce is the hash of the rules for labels that capture has put in force. The rules
+// NewComparison begins with no Node. The policy in force is that of now; rulesInForceHash is the hash of the rules for labels that capture has put in force. The rules
 // of the other policy use devices and features.
 func NewComparison(current plan.Inputs, planned policy.Policy, rulesInForceHash string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{current: current, planned: current, rulesInForceHash: rulesInForceHash}
@@ -87,7 +87,7 @@ func (c *Comparison) Impact() Impact {
 // registeredBefore explains that the policy now keeps a taint that Nodes only got at registration, so that it is restored from now on.
 const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
 
-// addKept compares what the two policies keep of an existing Node. It returns the items on which they differ: seeRegistration skips
+// addKept compares what the two policies keep of an existing Node. It returns the items on which they differ: addRegistration skips
 // them.
 func (c *Comparison) addKept(s nodestate.State) (different map[string]bool) {
 	different = map[string]bool{}
