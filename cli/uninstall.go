@@ -33,7 +33,7 @@ const maxPasses = 10
 // only in the state that was read, and only its gate is changed. It is safe to run it again.
 type uninstallRun struct {
 	nodeOpener
-	// patience is how long capture is given to complete Nodes before their gates are lifted.
+	// captureTimeout is how long capture is given to complete Nodes before their gates are lifted.
 	captureTimeout time.Duration
 }
 

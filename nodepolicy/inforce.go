@@ -17,11 +17,11 @@ import (
 // InForce is which policy is in force, as far as the cluster shows it.
 type InForce struct {
 	Policy policy.Policy
-	// Wrong is why the NodePolicy does not count; nil: it does.
+	// Problem is why the NodePolicy does not count; nil: it does.
 	Problem error
-	// Copy is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
+	// AcceptedKey is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
 	AcceptedKey string
-	// Spoiled reports that there are copies, and none of them can be used. The default is in force.
+	// CopiesUnusable reports that there are copies, and none of them can be used. The default is in force.
 	CopiesUnusable bool
 	// Generation is that of the NodePolicy which is in force; 0: none is.
 	Generation int64

@@ -23,7 +23,7 @@ type Installation struct {
 	APIServer       Reading[APIServer]
 	NamespaceObject Reading[*corev1.Namespace] // the namespace itself
 	ComparedObjects []Object                   // that are compared with the shipped ones; see [Shipped] and [Installation.Lookups]
-	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
+	// ServedChain is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
 	ServedChain []*x509.Certificate
 	// Certificate is the Secret of the serving certificate, see [Installation.ServingSecret], without private keys. It is read only if nothing shows what is
 	// served.
@@ -32,7 +32,7 @@ type Installation struct {
 	Pods                   Reading[[]corev1.Pod]                // of all processes
 	MutatingPoliciesServed Reading[bool]                        // the API server has MutatingAdmissionPolicies
 
-	// Named are Nodes as dry-run creations returned them, one after the other. Unnamed is a dry run without a name. The webhook ignores it, so a gate
+	// NamedDryRuns are Nodes as dry-run creations returned them, one after the other. UnnamedDryRun is one without a name. The webhook ignores it, so a gate
 	// on it is the gate policy's.
 	NamedDryRuns  Reading[[]corev1.Node]
 	UnnamedDryRun Reading[*corev1.Node]

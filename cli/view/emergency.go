@@ -32,7 +32,7 @@ func (d EmergencyState) Line(end string, now time.Time) string {
 type Emergency struct {
 	Cluster, Namespace string
 	Declared           EmergencyState
-	// Ignored is why the API server gates new Nodes in spite of an emergency. Then the objects that gate are deleted. Empty: it does not.
+	// UnseenReason is why the API server gates new Nodes in spite of an emergency. Then the objects that gate are deleted. Empty: it does not.
 	UnseenReason string
 	// UnknownReason is why it is not known whether that is so; empty: it is known.
 	UnknownReason     string

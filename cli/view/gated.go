@@ -17,9 +17,9 @@ import (
 
 // CaptureStatus is what is known of the processes that lift gates.
 type CaptureStatus struct {
-	// Silent is for how long no capture has led, by its Lease; 0 while one leads.
+	// LeaderlessFor is for how long no capture has led, by its Lease; 0 while one leads.
 	LeaderlessFor time.Duration
-	// Unstarted shows that none has ever led.
+	// NeverLed shows that none has ever led.
 	NeverLed bool
 	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
 	Refused map[types.UID]string
