@@ -83,7 +83,7 @@ const checkExamples = `
 	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
 
 	# For scripts: how many records would be removed
-	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`
+	nodekeep check policy.yaml --against-cluster -o jsonpath='{.impact.due.planned}'`
 
 func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &checkOptions{options: newOptions(streams)}

@@ -50,7 +50,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 		"a key that is ignored, of a deleted Node": {
 			planned: "labels: {ignore: [dedicated]}", states: []nodestate.State{gone},
-			want: []string{"notGiven dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
+			want: []string{"notRestored dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a key that was ignored, of a deleted Node": {
 			now: "labels: {ignore: [dedicated]}", states: []nodestate.State{gone},
@@ -58,12 +58,12 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 		"protected labels that are no longer restored": {
 			planned: "labels: {protected: never}", states: []nodestate.State{worker, gone},
-			want:    []string{"notGiven node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
+			want:    []string{"notRestored node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
 			waiting: NowAndPlanned{2, 0},
 		},
 		"protected labels in the CREATE itself": {
 			planned: "labels: {protected: inline}", states: []nodestate.State{worker},
-			want:    []string{"inlined node-role.kubernetes.io/worker () 1 [worker-1]"},
+			want:    []string{"restoredInline node-role.kubernetes.io/worker () 1 [worker-1]"},
 			waiting: NowAndPlanned{1, 0},
 		},
 		"a label that waits for capture when a kubelet registers": {
@@ -85,24 +85,24 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 		"a rule that taints a Node, and whose taint on another one has another owner": {
 			planned: rule, states: []nodestate.State{worker, foreign},
-			want: []string{"putOn dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: NowAndPlanned{1, 1},
+			want: []string{"taintAdded dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that taints at the registration of a deleted Node": {
 			planned: rule, states: []nodestate.State{gone},
-			want: []string{"registered dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
+			want: []string{"registrationTaintAdded dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that goes": {
 			now: rule, states: []nodestate.State{ruled, gone},
-			want: []string{"takenOff dedicated=ci:NoSchedule () 1 [worker-3]", "notAnyMore dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
+			want: []string{"taintRemoved dedicated=ci:NoSchedule () 1 [worker-3]", "registrationTaintDropped dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: NowAndPlanned{1, 1},
 		},
 		"a rule that goes, after which nobody keeps the taint that it set": {now: rule, planned: rule, states: []nodestate.State{ruled}},
 		"a taint that new Nodes get once": {
 			planned: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []nodestate.State{worker, gone, byKubelet},
-			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: NowAndPlanned{2, 2},
+			want: []string{"registrationTaintAdded example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: NowAndPlanned{2, 2},
 		},
 		"a taint that new Nodes got once, and that is kept from now on": {
 			now: "taints: {register: [{taint: 'tenant=blue:NoSchedule'}]}", states: []nodestate.State{worker}, waiting: NowAndPlanned{1, 1},
-			want: []string{"kept tenant:NoSchedule (taints.keep has *; no longer in taints.register: Nodes that have it keep it until a client removes it) 1 [worker-1]", "notAnyMore tenant=blue:NoSchedule () 1 [worker-1]"},
+			want: []string{"kept tenant:NoSchedule (taints.keep has *; no longer in taints.register: Nodes that have it keep it until a client removes it) 1 [worker-1]", "registrationTaintDropped tenant=blue:NoSchedule () 1 [worker-1]"},
 		},
 		"a manager that is no longer ignored": {
 			planned: "labels: {ignoreManagers: []}", states: []nodestate.State{byKubelet},

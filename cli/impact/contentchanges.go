@@ -15,7 +15,7 @@ import (
 type SettingChange struct {
 	Field   string `json:"field"`
 	Now     string `json:"now"`
-	Planned string `json:"then"`
+	Planned string `json:"planned"`
 }
 
 // statement is a field of a policy and its value.

@@ -45,7 +45,7 @@ type Impact struct {
 // NowAndPlanned is a number under the policy in force, and under the other one.
 type NowAndPlanned struct {
 	Now     int `json:"now"`
-	Planned int `json:"then"`
+	Planned int `json:"planned"`
 }
 
 // Change is the change of one label or taint under the policy. It counts all Nodes with the same change for the same reason.
@@ -66,17 +66,17 @@ type ChangeKind string
 
 // The kinds of changes.
 const (
-	Kept                     ChangeKind = "kept"       // remembered from now on
-	Dropped                  ChangeKind = "dropped"    // no longer recorded or restored; what is recorded stays
-	Restored                 ChangeKind = "restored"   // at the next registration, in the CREATE itself
-	Deferred                 ChangeKind = "deferred"   // at the next registration, behind the gate
-	RestoredInline           ChangeKind = "inlined"    // at the next registration, in the CREATE itself where that is proved to work
-	NotRestored              ChangeKind = "notGiven"   // recorded, and not restored at the next registration
-	TaintAdded               ChangeKind = "putOn"      // a rule's taint, on the Node that is there
-	TaintRemoved             ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
-	Blocked                  ChangeKind = "blocked"    // a rule's taint that cannot be added: the Node has one of another client
-	RegistrationTaintAdded   ChangeKind = "registered" // a taint, from the next registration on
-	RegistrationTaintDropped ChangeKind = "notAnyMore" // a taint that registrations add today
+	Kept                     ChangeKind = "kept"                     // remembered from now on
+	Dropped                  ChangeKind = "dropped"                  // no longer recorded or restored; what is recorded stays
+	Restored                 ChangeKind = "restored"                 // at the next registration, in the CREATE itself
+	Deferred                 ChangeKind = "deferred"                 // at the next registration, behind the gate
+	RestoredInline           ChangeKind = "restoredInline"           // at the next registration, in the CREATE itself where that is proved to work
+	NotRestored              ChangeKind = "notRestored"              // recorded, and not restored at the next registration
+	TaintAdded               ChangeKind = "taintAdded"               // a rule's taint, on the Node that is there
+	TaintRemoved             ChangeKind = "taintRemoved"             // a rule's taint, from the Node that is there
+	Blocked                  ChangeKind = "blocked"                  // a rule's taint that cannot be added: the Node has one of another client
+	RegistrationTaintAdded   ChangeKind = "registrationTaintAdded"   // a taint, from the next registration on
+	RegistrationTaintDropped ChangeKind = "registrationTaintDropped" // a taint that registrations add today
 )
 
 func (c *NowAndPlanned) add(now, planned bool) {

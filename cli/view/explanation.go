@@ -64,7 +64,7 @@ type ExplainedCapture struct {
 	LiftGate     bool              `json:"liftGate,omitempty"`
 	RuleSets     map[string]string `json:"ruleSets,omitempty"`    // labels that rules set
 	RuleRemoves  []string          `json:"ruleRemoves,omitempty"` // labels of rules that no rule wants any more
-	Outage       string            `json:"noneRuns,omitempty"`    // why nothing of this is done: no capture leads; empty: one does, as far as is known
+	Outage       string            `json:"outage,omitempty"`      // why nothing of this is done: no capture leads; empty: one does, as far as is known
 }
 
 // ExplainedItem is one label or taint.

@@ -131,7 +131,7 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 		found[change.Change+" "+change.Item] = change.Nodes
 	}
 	assert.Equal(t, 2, found["dropped rack"], "of the two Nodes that are there: %v", found)
-	assert.Equal(t, 2, found["putOn dedicated=ci:NoSchedule"], "%v", found)
+	assert.Equal(t, 2, found["taintAdded dedicated=ci:NoSchedule"], "%v", found)
 }
 
 func TestPolicyCheckShowsGovernanceThatMovesFromOneKeyToAnother(t *testing.T) {
