@@ -18,6 +18,7 @@ var codes = map[string][]int{
 	"nodekeep worker":           {2},    // the shipped policy has no profiles; package check has tests with some
 	"nodekeep recheck":          {3},    // the same; TestANodeIsVerifiedAgainAndReleasedByAnOperator has some
 	"nodekeep accept migration": {3},    // the same; test/integration/migration finishes one
+	"nodekeep accept rules":     {3},    // no rules are held; TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt accepts some
 	"nodekeep accept adoption":  {3},    // the shipped policy has no rules; TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt has some
 }
 
