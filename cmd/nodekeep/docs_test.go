@@ -310,6 +310,10 @@ func TestEveryLinkInTheDocsLeadsToAFileAndAHeading(t *testing.T) {
 				continue
 			}
 			followed++
+			if workflow, badge := strings.CutPrefix(found[1], "../../actions/workflows/"); badge { // of the repository's pages on GitHub, not of its files
+				assert.FileExists(t, filepath.Join("../../.github/workflows", strings.TrimSuffix(workflow, "/badge.svg")), "%s links to %s", filepath.Base(page), found[1])
+				continue
+			}
 			file, anchor, _ := strings.Cut(found[1], "#")
 			target := page
 			if file != "" {
