@@ -61,7 +61,7 @@ help: ## what there is
 
 # The tests that test-versions runs. GATE_POLICY: where the API server serves MutatingAdmissionPolicy v1.
 ESSENTIALS  = ThisKubernetes|AreInTheVeryObject|ProtectedLabelsFollow|GateOfTheKubelet|RegistersGatedByItsKubelet|RemovedFromALiveNode|TheHistoryShows|ThePolicyIsFollowed|ServiceAccountsMayDoNothingElse|EveryAttemptHasTheOutcome|ForbiddenValueRegisters|NoWorkloadIsBoundBefore|FailedCheckIsReported|TaintAddedAgain
-GATE_POLICY = WithTheWebhookDownEveryNodeIsGated|TheOffSwitchStopsGating
+GATE_POLICY = WithTheWebhookDownEveryNodeIsGated|TheOffSwitchStopsGating|PoliciesFromFilesGateAndGuard
 # And of those with real kubelets.
 REAL = GetsBackWhatItsNodeHad|TheEndToEndSuite
 

@@ -83,7 +83,7 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 	require.NoError(t, err)
 	for variable, folders := range map[string][]string{
 		"ESSENTIALS":    {"integration", "integration/governance", "integration/verification", "integration/versions"},
-		"GATE_POLICY":   {"integration"},
+		"GATE_POLICY":   {"integration", "integration/versions"},
 		"LONG_FAULTS":   {"attack", "faults", "integration/removal"},
 		"ONE_GOROUTINE": {"../capture", "../store", "../webhook"},
 		"ARROWS":        {"../cmd/nodekeep"},
