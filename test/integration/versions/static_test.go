@@ -122,14 +122,18 @@ func TestPoliciesFromFilesGateAndGuardAndNobodyChangesThemThroughTheAPI(t *testi
 		file := filepath.Join(folder, "mutating", "nodekeep.yaml")
 		valid, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(file, []byte("no policy"), 0o600))
+		replace := func(content []byte) { // with a rename: written in place, the file could be read while it is empty
+			require.NoError(t, os.WriteFile(file+".new", content, 0o600))
+			require.NoError(t, os.Rename(file+".new", file))
+		}
+		replace([]byte("no policy"))
 		harness.Eventually(t, func() bool {
 			return current.APIServerSeries(t).Sum("apiserver_manifest_admission_config_controller_automatic_reloads_total", `plugin="MutatingAdmissionPolicy",status="failure"`) > 0
 		}, harness.Settles, 50*time.Millisecond, "the API server must have read the invalid file")
 		gatedAndGuarded(t, "files-invalid")
 		require.NoError(t, os.Remove(file))
 		current.WaitGating(t, false)
-		require.NoError(t, os.WriteFile(file, valid, 0o600))
+		replace(valid)
 		current.WaitGating(t, true)
 	})
 	require.NoError(t, current.Start(t.Context()))
