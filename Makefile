@@ -39,7 +39,8 @@ IMAGE_DIR         = $(CURDIR)/.image
 VERSIONS          = $(CURDIR)/.versions
 PLATFORMS         = linux/amd64 linux/arm64
 RELEASE_DIR       = $(CURDIR)/.release
-RELEASE_URL       = https://example.com/nodekeep/$(VERSION)
+PROJECT_URL       = https://example.com/nodekeep
+RELEASE_URL       = $(PROJECT_URL)/$(VERSION)
 CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Tests that take long and have one goroutine: nothing for the race detector.
@@ -60,7 +61,7 @@ help: ## what there is
 
 # The tests that test-versions runs. GATE_POLICY: where the API server serves MutatingAdmissionPolicy v1.
 ESSENTIALS  = ThisKubernetes|AreInTheVeryObject|ProtectedLabelsFollow|GateOfTheKubelet|RegistersGatedByItsKubelet|RemovedFromALiveNode|TheHistoryShows|ThePolicyIsFollowed|ServiceAccountsMayDoNothingElse|EveryAttemptHasTheOutcome|ForbiddenValueRegisters|NoWorkloadIsBoundBefore|FailedCheckIsReported|TaintAddedAgain
-GATE_POLICY = WithTheWebhookDownEveryNodeIsGated|TheOffSwitchStopsGating
+GATE_POLICY = WithTheWebhookDownEveryNodeIsGated|TheOffSwitchStopsGating|PoliciesFromFilesGateAndGuard
 # And of those with real kubelets.
 REAL = GetsBackWhatItsNodeHad|TheEndToEndSuite
 
@@ -89,10 +90,10 @@ package: $(HELM) ## the chart as one file, in IMAGE_DIR
 	$(HELM) package manifests/chart --destination $(IMAGE_DIR)
 
 .PHONY: release
-release: image docs $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; RELEASE_URL is where its files will be downloaded from
+release: image docs $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; PROJECT_URL is where its source is, RELEASE_URL where its files will be downloaded from
 	@$(MAKE) --no-print-directory sbom PLATFORMS="$(CLI)"
 	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) FROM=$(IMAGE_DIR) TO=$(RELEASE_DIR) \
-		PLATFORMS="$(CLI)" URL=$(RELEASE_URL) .ci/release
+		PLATFORMS="$(CLI)" PROJECT=$(PROJECT_URL) URL=$(RELEASE_URL) .ci/release
 
 .PHONY: test-release
 test-release: controlplane $(HELM) $(GOTESTSUM) ## two builds of a release are the same, and a cluster can be installed, checked and uninstalled with one

@@ -59,8 +59,13 @@ render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl 
 	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/governance.yaml --show-only templates/gatekey.yaml --show-only templates/policy.yaml --show-only templates/crd.yaml \
 	--show-only templates/verify-checks.yaml --show-only templates/verify-rbac.yaml --show-only templates/verify-guard.yaml --show-only templates/verify.yaml
 
+# Policies for the files of an API server: those of the gate and the guards.
+[[ $kubernetes < 1.36 ]] || "$helm" template nodekeep chart --namespace nodekeep-system "${apis[@]}" \
+	--show-only templates/gate.yaml --show-only templates/guards.yaml | static-admission/render.sh "$into/static-admission"
+
 if [[ $check ]]; then
-	for file in namespace.yaml crd.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-verify.yaml nodekeep-monitoring.yaml complete.yaml; do
+	for file in namespace.yaml crd.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-verify.yaml nodekeep-monitoring.yaml complete.yaml \
+		static-admission/{mutating,validating}/nodekeep.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then

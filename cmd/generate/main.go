@@ -15,7 +15,11 @@ const (
 	crdFile    = "manifests/chart/crd.yaml"
 	valuesFile = "manifests/chart/values.schema.json"
 	pageFile   = "docs/verification.md"
+	chartFile  = "manifests/chart/README.md"
 )
+
+// defaultsFile has the defaults of the chart's values, and what each value is for.
+const defaultsFile = "manifests/chart/values.yaml"
 
 func main() {
 	check := flag.Bool("check", false, "only compare the files with what would be written")
@@ -36,7 +40,7 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{crdFile, valuesFile, pageFile} {
+	for _, file := range []string{crdFile, valuesFile, pageFile, chartFile} {
 		content, err := os.ReadFile(file)
 		if err != nil && !os.IsNotExist(err) {
 			return err
@@ -90,6 +94,9 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 		return nil, fmt.Errorf("%s: %w", pageFile, err)
 	}
 	files[pageFile] = page
+	if files[chartFile], err = chartPage(read); err != nil {
+		return nil, err
+	}
 	values, err := read(valuesFile)
 	if err != nil {
 		return nil, err
@@ -98,6 +105,26 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 		return nil, fmt.Errorf("%s: %w", valuesFile, err)
 	}
 	return files, nil
+}
+
+// chartPage returns the page of the chart with the table of its values.
+func chartPage(read func(name string) ([]byte, error)) ([]byte, error) {
+	defaults, err := read(defaultsFile)
+	if err != nil {
+		return nil, err
+	}
+	table, err := chartValues(defaults)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", defaultsFile, err)
+	}
+	page, err := read(chartFile)
+	if err != nil {
+		return nil, err
+	}
+	if page, err = withTable(page, "values", table); err != nil {
+		return nil, fmt.Errorf("%s: %w", chartFile, err)
+	}
+	return page, nil
 }
 
 // schema is an OpenAPI schema, as a CustomResourceDefinition has it.

@@ -83,7 +83,7 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 	require.NoError(t, err)
 	for variable, folders := range map[string][]string{
 		"ESSENTIALS":    {"integration", "integration/governance", "integration/verification", "integration/versions"},
-		"GATE_POLICY":   {"integration"},
+		"GATE_POLICY":   {"integration", "integration/versions"},
 		"LONG_FAULTS":   {"attack", "faults", "integration/removal"},
 		"ONE_GOROUTINE": {"../capture", "../store", "../webhook"},
 		"ARROWS":        {"../cmd/nodekeep"},
@@ -310,6 +310,10 @@ func TestEveryLinkInTheDocsLeadsToAFileAndAHeading(t *testing.T) {
 				continue
 			}
 			followed++
+			if workflow, badge := strings.CutPrefix(found[1], "../../actions/workflows/"); badge { // of the repository's pages on GitHub, not of its files
+				assert.FileExists(t, filepath.Join("../../.github/workflows", strings.TrimSuffix(workflow, "/badge.svg")), "%s links to %s", filepath.Base(page), found[1])
+				continue
+			}
 			file, anchor, _ := strings.Cut(found[1], "#")
 			target := page
 			if file != "" {

@@ -23,21 +23,18 @@ import (
 // example returns a file to which docs/operating.md leads.
 func example(t *testing.T, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "examples", "static-admission", name))
+	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", "static-admission", name))
 	require.NoError(t, err)
 	return string(content)
 }
 
 // In selfSigned mode the webhook's ServiceAccount may patch its webhook configurations. An ordinary ValidatingAdmissionPolicy is not
-// asked about these; the policy of docs/examples, read from a file of the API server, is.
+// asked about these; the policy of manifests/static-admission, which the API server reads from a file, is.
 func TestAStaticAdmissionPolicyConfinesTheWebhooksServiceAccountToTheCABundle(t *testing.T) {
 	skipWithoutControlPlane(t)
 	dir := t.TempDir()
-	policies := filepath.Join(dir, "policies")
-	require.NoError(t, os.Mkdir(policies, 0o755))
-	policy := example(t, "policy.yaml")
-	require.NoError(t, os.WriteFile(filepath.Join(policies, "policy.yaml"), []byte(policy), 0o600))
-	configuration := strings.ReplaceAll(example(t, "configuration.yaml"), "/etc/kubernetes/admission/nodekeep", policies)
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "manifests", "static-admission"))))
+	configuration := strings.ReplaceAll(example(t, "configuration.yaml"), "/etc/kubernetes/static-admission", dir)
 	file := filepath.Join(dir, "configuration.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(configuration), 0o600))
 

@@ -16,7 +16,10 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-const image = "registry.example.com/nodekeep"
+const (
+	image   = "registry.example.com/nodekeep"
+	project = "https://git.example.com/nodekeep"
+)
 
 // built returns the folder of a release, which no other build shares but for Go's cache.
 func built(t *testing.T) string {
@@ -24,7 +27,7 @@ func built(t *testing.T) string {
 	dir := t.TempDir()
 	args := []string{
 		"-C", harness.Root(), "release", "IMAGE=" + image, "RELEASE_DIR=" + filepath.Join(dir, "release"), "IMAGE_DIR=" + filepath.Join(dir, "image"),
-		"COMMIT=0123456789abcdef0123456789abcdef01234567", "SOURCE_DATE_EPOCH=1700000000",
+		"COMMIT=0123456789abcdef0123456789abcdef01234567", "SOURCE_DATE_EPOCH=1700000000", "PROJECT_URL=" + project,
 	}
 	if platforms := os.Getenv("NODEKEEP_RELEASE_PLATFORMS"); platforms != "" {
 		args = append(args, "CLI="+platforms)
@@ -69,6 +72,19 @@ func TestARelease(t *testing.T) {
 			sum, _, _ := strings.Cut(run(t, "", "sha256sum", archive), " ")
 			assert.Contains(t, string(krew), "/"+filepath.Base(archive)+"\n    sha256: "+sum+"\n")
 		}
+	})
+	t.Run("has a chart that names the image and the repository", func(t *testing.T) {
+		shown, err := harness.RunHelm(t.Context(), "show", "chart", charts[0])
+		require.NoError(t, err)
+		assert.Contains(t, string(shown), "image: "+image+":v")
+		assert.Contains(t, string(shown), "icon: "+project+"/raw/main/docs/images/icon.svg\n")
+		assert.NotContains(t, string(shown), "https://example.com/")
+	})
+	t.Run("has the policies for files, and the kustomization", func(t *testing.T) {
+		dir := t.TempDir()
+		run(t, dir, "tar", "-xf", filepath.Join(release, "nodekeep-static-admission.tar"))
+		run(t, "", "diff", "-r", filepath.Join(dir, "static-admission"), filepath.Join(harness.Root(), "manifests", "static-admission"))
+		assert.Contains(t, run(t, "", harness.Binary("kubectl"), "kustomize", release), "image: "+image+":v")
 	})
 	t.Run("installs with kubectl, is checked and uninstalled", func(t *testing.T) {
 		current, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,8 @@ func TestDriftOfTheStaticFilesIsFound(t *testing.T) {
 		"the schema was edited":      {map[string]string{"chart/crd.yaml": "# a comment\n"}, true},
 		"the namespace was edited":   {map[string]string{"namespace.yaml": "# a comment\n"}, true},
 		"doctor's file was edited":   {map[string]string{"complete.yaml": "# a comment\n"}, true},
+		"an API server's policy was": {map[string]string{"static-admission/mutating/nodekeep.yaml": "# a comment\n"}, true},
+		"and one that validates":     {map[string]string{"static-admission/validating/nodekeep.yaml": "# a comment\n"}, true},
 		"the other file was as well": {map[string]string{"nodekeep-cert-manager.yaml": "# a comment\n"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,4 +61,49 @@ func TestDriftOfTheStaticFilesIsFound(t *testing.T) {
 			assert.Contains(t, string(out), "run make manifests")
 		})
 	}
+}
+
+// The file of a policy is the policy of the API but for its name. One with a parameter would keep an API server from starting.
+func TestThePoliciesForFilesAreThoseOfTheChartWithoutParameters(t *testing.T) {
+	out, err := harness.Template(t.Context(), "elsewhere", "--kube-version", "1.37", "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
+		"--set", "verify.enabled=true,gate.key=example.com/gate", "--set-json", `policy.verify={"profiles": [{"name": "all", "checks": [{"name": "api", "api": {}}]}]}`)
+	require.NoError(t, err)
+	folder := t.TempDir()
+	command := exec.CommandContext(t.Context(), filepath.Join(harness.Root(), "manifests", "static-admission", "render.sh"), folder)
+	command.Stdin = bytes.NewReader(out)
+	said, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	want := map[string][]any{}
+	for _, object := range parse(t, out) {
+		kind, name := object.GetKind(), object.GetName()
+		if !strings.Contains(kind, "AdmissionPolicy") {
+			continue
+		}
+		spec := object.Object["spec"].(map[string]any)
+		if spec["paramKind"] != nil || spec["paramRef"] != nil {
+			assert.Contains(t, string(said), "left out, because it has a parameter: "+kind+" "+name+"\n")
+			continue
+		}
+		object.SetName(name + ".static.k8s.io")
+		if bound, ok := spec["policyName"].(string); ok {
+			spec["policyName"] = bound + ".static.k8s.io"
+		}
+		file := "validating"
+		if strings.HasPrefix(kind, "Mutating") {
+			file = "mutating"
+		}
+		want[file] = append(want[file], object.Object)
+	}
+	for file, objects := range want {
+		content, err := os.ReadFile(filepath.Join(folder, file, "nodekeep.yaml"))
+		require.NoError(t, err)
+		var got []any
+		for _, object := range parse(t, content) {
+			got = append(got, object.Object)
+		}
+		assert.Equal(t, objects, got, file)
+	}
+	assert.Len(t, want["mutating"], 4, "gate and strip, each with its binding")
+	assert.Len(t, want["validating"], 10, "guard, self-test, records, and two of verification")
+	assert.Contains(t, string(said), "nodekeep-governance-deny")
 }

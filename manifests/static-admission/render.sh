@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Reads what the chart renders, and writes its admission policies into mutating/nodekeep.yaml and validating/nodekeep.yaml of a folder, in
+# the form in which an API server takes them from files: the names end in .static.k8s.io. A policy with a parameter, such as those of governance, cannot
+# be such a file, and is left out. For example:
+#   helm template nodekeep manifests/chart --namespace nodekeep-system --kube-version 1.37 --values values.yaml | manifests/static-admission/render.sh FOLDER
+set -euo pipefail
+into=$1
+mkdir -p "$into/mutating" "$into/validating"
+awk -v into="$into" '
+function flush(   kind, name) {
+	if (match(document, /\nkind: (Mutating|Validating)AdmissionPolicy(Binding)?\n/)) {
+		kind = substr(document, RSTART + 7, RLENGTH - 8)
+		match(document, /\n  name: [^\n]+/)
+		name = substr(document, RSTART + 9, RLENGTH - 9)
+		if (document ~ /\n  (paramKind|paramRef):/) {
+			print "left out, because it has a parameter: " kind " " name >"/dev/stderr"
+		} else {
+			sub(/\n  name: [^\n]+/, "&.static.k8s.io", document)
+			sub(/\n  policyName: [^\n]+/, "&.static.k8s.io", document)
+			file = into (kind ~ /^Mutating/ ? "/mutating" : "/validating") "/nodekeep.yaml"
+			# An API server takes no document that has comments only.
+			printf "%s%s", file in files ? "---" : "# Rendered from the chart by static-admission/render.sh.", document >file
+			files[file] = 1
+		}
+	}
+	document = "\n"
+}
+BEGIN { document = "\n" }
+/^---$/ { flush(); next }
+{ document = document $0 "\n" }
+END { flush() }
+'
