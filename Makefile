@@ -87,7 +87,7 @@ sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill o
 	done
 
 .PHONY: push
-push: package $(CRANE) ## the image to IMAGE, say registry.example.com/nodekeep, and the chart to the folder charts beside it, with the version as their tag
+push: package $(CRANE) ## the image to IMAGE, say registry.example.com/nodekeep, and the chart to CHARTS (registry.example.com/charts), with the version as tag
 	$(CRANE) push --index $(IMAGE_DIR)/oci $(IMAGE):$(VERSION)
 	$(HELM) push $(if $(filter 127.0.0.1:% localhost:%,$(IMAGE)),--plain-http) $(IMAGE_DIR)/nodekeep-$(VERSION:v%=%).tgz oci://$(CHARTS)
 
@@ -247,7 +247,7 @@ e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with 
 	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e
 
 .PHONY: e2e-local
-e2e-local: controlplane containerd $(HELM) ## the same suite here, on real kubelets; needs root and Linux, no container engine
+e2e-local: controlplane containerd $(HELM) $(CRANE) ## the same suite here, on real kubelets; needs root and Linux, no container engine
 	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/e2e/local
 
 .PHONY: kind
