@@ -51,7 +51,6 @@ func installs(t *testing.T, current, next build) {
 	_, err := harness.RunHelm(t.Context(), "pull", "oci://"+current.chart(), "--version", strings.TrimPrefix(current.version, "v"), "--plain-http", "--destination", pushed)
 	require.NoError(t, err)
 	run(t, "", "cmp", filepath.Join(pushed, filepath.Base(current.archive())), current.archive())
-	next.mirror(t)
 
 	installed, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: current.unpacked(t), Manifests: current.release()})
 	require.NoError(t, err)

@@ -137,6 +137,7 @@ func TestARelease(t *testing.T) {
 	})
 	current.make(t, "push") // as the workflow does
 	next := built(t, harness.Root(), free[0], later)
+	next.mirror(t)
 	t.Run("installs with helm from a registry, is checked, upgraded and uninstalled", func(t *testing.T) { installs(t, current, next) })
 	t.Run("is signed, and so are its bills of materials and its provenance", func(t *testing.T) { isSigned(t, current, next) })
 }

@@ -70,22 +70,22 @@ func isSigned(t *testing.T, current, next build) {
 		assert.JSONEq(t, string(bill), string(attested(t, key, current.image()+"@"+digest, "cyclonedx").Predicate), "the bill of materials of %s", platform)
 	}
 
-	t.Run("by another key than the one asked for", func(t *testing.T) {
+	t.Run("another key does not verify it", func(t *testing.T) {
 		out, err := current.verify(t, newSigner(t))
 		require.Error(t, err, out)
 	})
-	t.Run("with checksums that were changed", func(t *testing.T) {
+	t.Run("checksums that were changed are not verified", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(current.release(), "SHA256SUMS"), []byte("\n"), 0o600))
 		out, err := current.verify(t, key)
 		require.Error(t, err, out)
 		assert.NotContains(t, out, ": OK\n")
 	})
-	t.Run("not at all", func(t *testing.T) {
+	t.Run("a release that was only pushed is not verified", func(t *testing.T) {
 		out, err := next.verify(t, key)
 		require.Error(t, err)
 		assert.Contains(t, out, "no signatures found")
 	})
-	t.Run("only what was built", func(t *testing.T) {
+	t.Run("a chart that is not the one pushed is not signed", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(next.archive(), []byte("another chart"), 0o600))
 		out, err := next.tryMake(t, "sign", "SIGNER="+strings.Join(key.args(), " "))
 		require.Error(t, err)
@@ -154,10 +154,14 @@ func attestProvenance(t *testing.T, key signer, b build, chart string) {
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
+	attest := func(statement, bundle string) {
+		t.Helper()
+		key.cosign(t, append(append([]string{"attest-blob", "--yes"}, key.args()...), "--type", "slsaprovenance1", "--statement", statement, "--bundle", bundle)...)
+	}
 	for _, image := range []string{b.named(t), chart} {
 		name, digest, _ := strings.Cut(image, "@sha256:")
-		file := write("image.json", subject{Name: name, Digest: map[string]string{"sha256": digest}})
-		key.cosign(t, append(append([]string{"attest", "--yes"}, key.args()...), "--type", "slsaprovenance1", "--statement", file, image)...)
+		attest(write("image.json", subject{Name: name, Digest: map[string]string{"sha256": digest}}), "image.sigstore.json")
+		key.cosign(t, "attach", "attestation", "--attestation", "image.sigstore.json", image)
 	}
 	sums, err := os.ReadFile(filepath.Join(b.release(), "SHA256SUMS"))
 	require.NoError(t, err)
@@ -166,6 +170,5 @@ func attestProvenance(t *testing.T, key signer, b build, chart string) {
 		digest, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		files = append(files, subject{Name: name, Digest: map[string]string{"sha256": digest}})
 	}
-	key.cosign(t, append(append([]string{"attest-blob", "--yes"}, key.args()...), "--type", "slsaprovenance1", "--statement", write("files.json", files...),
-		"--bundle", filepath.Join(b.release(), "provenance.sigstore.json"))...)
+	attest(write("files.json", files...), filepath.Join(b.release(), "provenance.sigstore.json"))
 }
