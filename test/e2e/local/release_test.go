@@ -26,12 +26,12 @@ func TestAReleaseIsInstalledFromARegistryUpgradedAndUninstalled(t *testing.T) {
 	for _, version := range releases {
 		pushes(t, version)
 	}
-	c.helms(t, "install", "nodekeep", "--create-namespace", "--version", strings.TrimPrefix(releases[0], "v"))
+	c.helms(t, "install", "--create-namespace", "--version", strings.TrimPrefix(releases[0], "v"))
 	first := c.runsRelease(t, releases[0])
 	c.Label(t, k.name, map[string]any{"tier": "gold"})
 	c.WaitRecorded(t, c.Node(t, k.name), map[string]string{"tier": "gold"})
 
-	c.helms(t, "upgrade", "nodekeep", "--version", strings.TrimPrefix(releases[1], "v"))
+	c.helms(t, "upgrade", "--version", strings.TrimPrefix(releases[1], "v"))
 	assert.NotEqual(t, first, c.runsRelease(t, releases[1]))
 	k.losesNode(t)
 	stored := k.registersAgain(t).stored(t)
@@ -55,9 +55,9 @@ func pushes(t *testing.T, version string) {
 }
 
 // helms installs or upgrades the release from the chart in the registry, as README does.
-func (c *cluster) helms(t *testing.T, command, name string, args ...string) {
+func (c *cluster) helms(t *testing.T, command string, args ...string) {
 	t.Helper()
-	_, err := harness.RunHelm(t.Context(), append([]string{command, name, "oci://" + registryAddress + "/charts/nodekeep", "--plain-http",
+	_, err := harness.RunHelm(t.Context(), append([]string{command, "nodekeep", "oci://" + registryAddress + "/charts/nodekeep", "--plain-http",
 		"--kubeconfig", c.kubeconfig, "--namespace", namespace, "--wait", "--timeout", settles.String()}, args...)...)
 	require.NoError(t, err)
 }
