@@ -44,8 +44,14 @@ func pulled(t *testing.T, image string) string {
 	return filepath.Join(dir, "nodekeep")
 }
 
-// installs has one helm command install what was pushed, and another upgrade it to what the folder of a later release has. The processes are those of
-// the images that the Deployments name.
+// pushedChart returns the chart by the digest that it has in the registry.
+func (b build) pushedChart(t *testing.T) string {
+	t.Helper()
+	return b.chart() + "@" + strings.TrimSpace(run(t, "", tool(t, "crane"), "digest", b.chart()+":"+strings.TrimPrefix(b.version, "v")))
+}
+
+// installs has one helm command install what was pushed, and another upgrade it to what the folder of a later release has, by its digest. The processes
+// are those of the images that the Deployments name.
 func installs(t *testing.T, current, next build) {
 	pushed := t.TempDir()
 	_, err := harness.RunHelm(t.Context(), "pull", "oci://"+current.chart(), "--version", strings.TrimPrefix(current.version, "v"), "--plain-http", "--destination", pushed)
@@ -69,7 +75,7 @@ func installs(t *testing.T, current, next build) {
 	require.NoError(t, installed.StopWebhook())
 	// They call the address of a process here. A Service, which the chart sets, and an address exclude each other.
 	installed.MustKubectl(t, "delete", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep")
-	helm("upgrade", "nodekeep", "oci://"+next.chart(), "--version", strings.TrimPrefix(next.version, "v"), "--plain-http")
+	helm("upgrade", "nodekeep", "oci://"+next.pushedChart(t), "--plain-http")
 	cli, program := next.unpacked(t), pulled(t, next.named(t))
 	assert.NotEqual(t, current.named(t), next.named(t))
 	for _, path := range []string{cli, program} {

@@ -50,8 +50,7 @@ func isSigned(t *testing.T, current, next build) {
 	t.Setenv("COSIGN_PASSWORD", "")
 	key := newSigner(t)
 	current.make(t, "sign", "SIGNER="+strings.Join(key.args(), " "))
-	digest, _, _ := strings.Cut(run(t, "", tool(t, "crane"), "digest", current.chart()+":"+strings.TrimPrefix(current.version, "v")), "\n")
-	chart := current.chart() + "@" + digest
+	chart := current.pushedChart(t)
 	attestProvenance(t, key, current, chart)
 
 	out, err := current.verify(t, key)
