@@ -5,11 +5,14 @@ HELM_VERSION          = v4.3.1
 ACTIONLINT_VERSION    = v1.7.12
 VALE_VERSION          = v3.21.0
 CRANE_VERSION         = v0.22.1
+COSIGN_VERSION        = v3.1.3
 KIND_VERSION          = v0.33.0
 GOTESTSUM_VERSION     = v1.13.0
 
 BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
+CRANE    = $(BIN)/crane-$(CRANE_VERSION)
+COSIGN   = $(BIN)/cosign-$(COSIGN_VERSION)
 KIND     = $(BIN)/kind-$(KIND_VERSION)
 GOTESTSUM = $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 GOTEST   = GOTESTSUM=$(GOTESTSUM) $(CURDIR)/.ci/secondruns $(CURDIR)/.ci/gotest
@@ -25,6 +28,7 @@ FUZZINPUTS = 4000
 FUZZERS  = .
 SOAK     = 30m
 MODEL    =
+SIGNER   =
 NODES    = 100000
 MANIFEST = manifests/nodekeep.yaml
 AT       = oldest newest
@@ -36,11 +40,13 @@ SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 STAMP             = -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 IMAGE             = nodekeep
 IMAGE_DIR         = $(CURDIR)/.image
+CHARTS            = $(dir $(IMAGE))charts
 VERSIONS          = $(CURDIR)/.versions
 PLATFORMS         = linux/amd64 linux/arm64
 RELEASE_DIR       = $(CURDIR)/.release
 PROJECT_URL       = https://example.com/nodekeep
 RELEASE_URL       = $(PROJECT_URL)/$(VERSION)
+REPOSITORY        = OWNER/nodekeep
 CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Tests that take long and have one goroutine: nothing for the race detector.
@@ -82,12 +88,13 @@ sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill o
 	done
 
 .PHONY: push
-push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the version as its tag
-	go run github.com/google/go-containerregistry/cmd/crane@$(CRANE_VERSION) push --index $(IMAGE_DIR)/oci $(IMAGE):$(VERSION)
+push: package $(CRANE) ## the image to IMAGE, say registry.example.com/nodekeep, and the chart to CHARTS (registry.example.com/charts), with the version as tag
+	$(CRANE) push --index $(IMAGE_DIR)/oci $(IMAGE):$(VERSION)
+	$(HELM) push $(if $(filter 127.0.0.1:% localhost:%,$(IMAGE)),--plain-http) $(IMAGE_DIR)/nodekeep-$(VERSION:v%=%).tgz oci://$(CHARTS)
 
 .PHONY: package
-package: $(HELM) ## the chart as one file, in IMAGE_DIR
-	$(HELM) package manifests/chart --destination $(IMAGE_DIR)
+package: image $(HELM) ## the chart as one file, for the image IMAGE, in IMAGE_DIR
+	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) PROJECT=$(PROJECT_URL) FROM=$(IMAGE_DIR) TO=$(IMAGE_DIR) .ci/chart
 
 .PHONY: release
 release: image docs $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; PROJECT_URL is where its source is, RELEASE_URL where its files will be downloaded from
@@ -95,8 +102,17 @@ release: image docs $(HELM) ## what a release holds, in RELEASE_DIR, for the ima
 	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) FROM=$(IMAGE_DIR) TO=$(RELEASE_DIR) \
 		PLATFORMS="$(CLI)" PROJECT=$(PROJECT_URL) URL=$(RELEASE_URL) .ci/release
 
+.PHONY: sign
+sign: $(CRANE) $(COSIGN) ## what push and release have made, by the identity of the workflow, or by SIGNER: arguments of cosign
+	@COSIGN=$(COSIGN) CRANE=$(CRANE) VERSION=$(VERSION) IMAGE=$(IMAGE) CHART=$(CHARTS)/nodekeep FROM=$(IMAGE_DIR) RELEASE=$(RELEASE_DIR) \
+		SIGNER="$(SIGNER)" .ci/sign
+
+.PHONY: verify
+verify: $(COSIGN) ## a release that was signed, by the commands of SECURITY.md
+	@COSIGN=$(COSIGN) VERSION=$(VERSION) REGISTRY=$(patsubst %/,%,$(dir $(IMAGE))) REPOSITORY=$(REPOSITORY) RELEASE=$(RELEASE_DIR) SIGNER="$(SIGNER)" .ci/verify
+
 .PHONY: test-release
-test-release: controlplane $(HELM) $(GOTESTSUM) ## two builds of a release are the same, and a cluster can be installed, checked and uninstalled with one
+test-release: controlplane $(HELM) $(CRANE) $(COSIGN) $(GOTESTSUM) ## two builds of a release are the same; one is pushed, signed, verified, installed, upgraded, uninstalled
 	CGO_ENABLED=0 $(GOTEST) ./test/release -count=1 -timeout 60m
 
 .PHONY: version
@@ -232,7 +248,7 @@ e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with 
 	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e
 
 .PHONY: e2e-local
-e2e-local: controlplane containerd $(HELM) ## the same suite here, on real kubelets; needs root and Linux, no container engine
+e2e-local: controlplane containerd $(HELM) $(CRANE) ## the same suite here, on real kubelets; needs root and Linux, no container engine
 	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/e2e/local
 
 .PHONY: kind
@@ -330,6 +346,14 @@ $(IMAGE_DIR)/binaries/%/nodekeep: always
 $(HELM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
 	@mv $(BIN)/helm $@
+
+$(CRANE):
+	GOBIN=$(BIN) CGO_ENABLED=0 go install github.com/google/go-containerregistry/cmd/crane@$(CRANE_VERSION)
+	@mv $(BIN)/crane $@
+
+$(COSIGN):
+	GOBIN=$(BIN) CGO_ENABLED=0 go install github.com/sigstore/cosign/v3/cmd/cosign@$(COSIGN_VERSION)
+	@mv $(BIN)/cosign $@
 
 $(GOTESTSUM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)

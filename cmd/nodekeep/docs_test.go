@@ -340,3 +340,18 @@ func anchors(page string) []string {
 	}
 	return all
 }
+
+// README says what each version of Kubernetes gets, SECURITY.md which version of nodekeep supports which.
+func TestTheSupportedVersionsAgree(t *testing.T) {
+	read := func(path string) string {
+		content, err := os.ReadFile(filepath.Join("../..", path))
+		require.NoError(t, err)
+		return string(content)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (1\.\d+) to (1\.\d+) \|`).FindAllStringSubmatch(read("README.md"), -1)
+	require.Len(t, rows, 2, "README's table, newest first")
+	version := regexp.MustCompile(`(?m)^version: (\d+\.\d+)\.`).FindStringSubmatch(read("manifests/chart/Chart.yaml"))
+	require.NotNil(t, version)
+	assert.Contains(t, read("SECURITY.md"), "\n| "+version[1]+" | "+rows[1][1]+" to "+rows[0][2]+" ", "the row of this version")
+	assert.Contains(t, read("manifests/chart/Chart.yaml"), `kubeVersion: ">=`+rows[1][1]+`.0-0"`)
+}

@@ -3,30 +3,33 @@ package harness
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
 // Chart returns the path of the chart.
 func Chart() string { return filepath.Join(Root(), "manifests", "chart") }
 
 // Helm returns the path of the Helm of the version that the Makefile names; `make tools` builds it.
-func Helm() (string, error) {
+func Helm() (string, error) { return Tool("helm") }
+
+// Tool returns the path of a program of the version that the Makefile names. The targets of make that need it build it.
+func Tool(name string) (string, error) {
 	makefile, err := os.ReadFile(filepath.Join(Root(), "Makefile"))
 	if err != nil {
-		return "", fmt.Errorf("find version of helm: %w", err)
+		return "", fmt.Errorf("find version of %s: %w", name, err)
 	}
-	version := regexp.MustCompile(`(?m)^HELM_VERSION *= *(\S+)$`).FindSubmatch(makefile)
+	version := regexp.MustCompile(`(?m)^` + strings.ToUpper(name) + `_VERSION *= *(\S+)$`).FindSubmatch(makefile)
 	if version == nil {
-		return "", errors.New("find version of helm: the Makefile has no HELM_VERSION")
+		return "", fmt.Errorf("find version of %s: the Makefile has no %s_VERSION", name, strings.ToUpper(name))
 	}
-	path := filepath.Join(Root(), ".bin", "helm-"+string(version[1]))
+	path := filepath.Join(Root(), ".bin", name+"-"+string(version[1]))
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find helm: %w; make tools builds it", err)
+		return "", fmt.Errorf("find %s: %w; make %s builds it", name, err, path)
 	}
 	return path, nil
 }

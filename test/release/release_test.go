@@ -16,24 +16,68 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
+// What is built beside the version of the chart: a later one, by a project with this address.
 const (
-	image   = "registry.example.com/nodekeep"
+	later   = "v9.0.0-dev"
 	project = "https://git.example.com/nodekeep"
 )
 
-// built returns the folder of a release, which no other build shares but for Go's cache.
-func built(t *testing.T) string {
+// build is a release.
+type build struct {
+	root     string // of the sources
+	registry string
+	version  string
+	dir      string // for what make writes
+}
+
+// image returns the name of the image, without a tag, and chart that of the chart.
+func (b build) image() string { return b.registry + "/nodekeep" }
+func (b build) chart() string { return b.registry + "/charts/nodekeep" }
+
+// release returns the folder of the release.
+func (b build) release() string { return filepath.Join(b.dir, "release") }
+
+// archive returns the file of the chart.
+func (b build) archive() string {
+	return filepath.Join(b.release(), "nodekeep-"+strings.TrimPrefix(b.version, "v")+".tgz")
+}
+
+// make runs make as the workflow of a release does, but for a commit that stays the same.
+func (b build) make(t *testing.T, args ...string) {
 	t.Helper()
-	dir := t.TempDir()
-	args := []string{
-		"-C", harness.Root(), "release", "IMAGE=" + image, "RELEASE_DIR=" + filepath.Join(dir, "release"), "IMAGE_DIR=" + filepath.Join(dir, "image"),
+	out, err := b.tryMake(t, args...)
+	require.NoError(t, err, out)
+}
+
+func (b build) tryMake(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	args = append([]string{
+		"-C", b.root, "BIN=" + filepath.Join(harness.Root(), ".bin"), "IMAGE=" + b.image(), "VERSION=" + b.version,
+		"RELEASE_DIR=" + b.release(), "IMAGE_DIR=" + filepath.Join(b.dir, "image"),
 		"COMMIT=0123456789abcdef0123456789abcdef01234567", "SOURCE_DATE_EPOCH=1700000000", "PROJECT_URL=" + project,
-	}
+	}, args...)
 	if platforms := os.Getenv("NODEKEEP_RELEASE_PLATFORMS"); platforms != "" {
 		args = append(args, "CLI="+platforms)
 	}
-	run(t, "", "make", args...)
-	return filepath.Join(dir, "release")
+	out, err := exec.CommandContext(t.Context(), "make", args...).CombinedOutput()
+	return string(out), err
+}
+
+// built makes a release of the sources in a folder, which no other build shares but for Go's cache.
+func built(t *testing.T, root, registry, version string) build {
+	t.Helper()
+	b := build{root: root, registry: registry, version: version, dir: t.TempDir()}
+	b.make(t, "release")
+	return b
+}
+
+// copied returns a copy of the sources in another folder, without what git ignores.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, harness.Root(), "bash", "-o", "pipefail", "-c", `git ls-files -z --cached --others --exclude-standard |
+		xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' files | tar --create --null --files-from - | tar --extract --directory "$0"`, dir)
+	return dir
 }
 
 func run(t *testing.T, dir, program string, args ...string) string {
@@ -45,17 +89,26 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
-// TestARelease builds once for all that looks at it, and a second time to compare.
-func TestARelease(t *testing.T) {
-	release := built(t)
-	cli := filepath.Join(t.TempDir(), "nodekeep")
-	run(t, filepath.Dir(cli), "tar", "-xzf", filepath.Join(release, "nodekeep-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz"))
-	charts, err := filepath.Glob(filepath.Join(release, "nodekeep-*.tgz"))
+// tool returns the path of a program that the Makefile names a version of.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := harness.Tool(name)
 	require.NoError(t, err)
-	require.Len(t, charts, 1)
+	return path
+}
 
-	t.Run("is the same when it is built again", func(t *testing.T) {
-		run(t, "", "diff", "-r", release, built(t))
+// TestARelease builds once for all that looks at it, a second time to compare, and a later version to upgrade to.
+func TestARelease(t *testing.T) {
+	free, err := harness.FreeAddresses(1)
+	require.NoError(t, err)
+	harness.StartRegistry(t, free[0])
+	version := strings.TrimSpace(run(t, harness.Root(), "make", "--silent", "version"))
+	current := built(t, harness.Root(), free[0], version)
+	release := current.release()
+	cli := current.unpacked(t)
+
+	t.Run("is the same when it is built again in another folder", func(t *testing.T) {
+		run(t, "", "diff", "-r", release, built(t, copied(t), free[0], version).release())
 	})
 	t.Run("has a checksum of each file", func(t *testing.T) {
 		files, err := os.ReadDir(release)
@@ -74,9 +127,9 @@ func TestARelease(t *testing.T) {
 		}
 	})
 	t.Run("has a chart that names the image and the repository", func(t *testing.T) {
-		shown, err := harness.RunHelm(t.Context(), "show", "chart", charts[0])
+		shown, err := harness.RunHelm(t.Context(), "show", "chart", current.archive())
 		require.NoError(t, err)
-		assert.Contains(t, string(shown), "image: "+image+":v")
+		assert.Contains(t, string(shown), "image: "+current.image()+":"+version+"\n")
 		assert.Contains(t, string(shown), "icon: "+project+"/raw/main/docs/images/icon.svg\n")
 		assert.NotContains(t, string(shown), "https://example.com/")
 	})
@@ -84,56 +137,50 @@ func TestARelease(t *testing.T) {
 		dir := t.TempDir()
 		run(t, dir, "tar", "-xf", filepath.Join(release, "nodekeep-static-admission.tar"))
 		run(t, "", "diff", "-r", filepath.Join(dir, "static-admission"), filepath.Join(harness.Root(), "manifests", "static-admission"))
-		assert.Contains(t, run(t, "", harness.Binary("kubectl"), "kustomize", release), "image: "+image+":v")
+		assert.Contains(t, run(t, "", harness.Binary("kubectl"), "kustomize", release), "image: "+current.named(t)+"\n")
 	})
 	t.Run("installs with kubectl, is checked and uninstalled", func(t *testing.T) {
-		current, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
+		installed, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
 		require.NoError(t, err)
-		works(t, cli, current)
-		run(t, release, cli, "uninstall", "--yes", "--kubeconfig", current.AdminKubeconfig())
-		require.NoError(t, current.StopCapture())
-		require.NoError(t, current.StopWebhook())
-		current.MustKubectl(t, "delete", "--ignore-not-found", "-f", filepath.Join(release, "nodekeep.yaml"))
-		current.WaitGating(t, false)
+		works(t, cli, installed, current.named(t), "worker-1")
+		run(t, release, cli, "uninstall", "--yes", "--kubeconfig", installed.AdminKubeconfig())
+		require.NoError(t, installed.StopCapture())
+		require.NoError(t, installed.StopWebhook())
+		installed.MustKubectl(t, "delete", "--ignore-not-found", "-f", filepath.Join(release, "nodekeep.yaml"))
+		installed.WaitGating(t, false)
 	})
-	t.Run("installs with helm, is checked and uninstalled", func(t *testing.T) {
-		current, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
-		require.NoError(t, err)
-		current.MustKubectl(t, "delete", "-f", filepath.Join(release, "nodekeep.yaml"), "-f", filepath.Join(release, "crd.yaml")) // Helm adopts no object that is there
-		helm := func(args ...string) {
-			_, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", current.AdminKubeconfig())...)
-			require.NoError(t, err)
-		}
-		helm("install", "nodekeep", charts[0])
-		current.WaitGating(t, true)
-		works(t, cli, current)
-		job := make(chan error)
-		go func() {
-			_, err := harness.RunUninstallJob(t.Context(), current.Cluster, cli, harness.Namespace)
-			job <- err
-		}()
-		helm("uninstall", "nodekeep")
-		require.NoError(t, <-job)
-		current.WaitGating(t, false)
-	})
+	current.make(t, "push") // as the workflow does
+	next := built(t, harness.Root(), free[0], later)
+	next.mirror(t)
+	t.Run("installs with helm from a registry, is checked, upgraded and uninstalled", func(t *testing.T) { installs(t, current, next) })
+	t.Run("is signed, and so are its bills of materials and its provenance", func(t *testing.T) { isSigned(t, current, next) })
 }
 
-// works looks at what the Deployments run, and then runs the same processes outside the cluster. A Node is recorded, and doctor finds nothing wrong.
-func works(t *testing.T, cli string, current *harness.Installation) {
+// unpacked returns the path of the release's command for this machine.
+func (b build) unpacked(t *testing.T) string {
 	t.Helper()
-	deployments, err := current.Admin.AppsV1().Deployments(harness.Namespace).List(t.Context(), metav1.ListOptions{})
+	dir := t.TempDir()
+	run(t, dir, "tar", "-xzf", filepath.Join(b.release(), "nodekeep-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz"))
+	return filepath.Join(dir, "nodekeep")
+}
+
+// works looks at which image the Deployments run, and then runs the same processes outside the cluster. A Node is recorded, and doctor finds nothing
+// wrong.
+func works(t *testing.T, cli string, installed *harness.Installation, image, node string) {
+	t.Helper()
+	deployments, err := installed.Admin.AppsV1().Deployments(harness.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, deployments.Items, 2)
 	for _, deployment := range deployments.Items {
-		assert.Regexp(t, "^"+image+":v", deployment.Spec.Template.Spec.Containers[0].Image, deployment.Name)
+		assert.Equal(t, image, deployment.Spec.Template.Spec.Containers[0].Image, deployment.Name)
 	}
-	current.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all") // without Pods they are an error to doctor
-	require.NoError(t, current.Start(t.Context()))
-	current.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
+	installed.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all") // without Pods they are an error to doctor
+	require.NoError(t, installed.Start(t.Context()))
+	installed.RegisterRecorded(t, node, map[string]string{"dedicated": "ci"})
 	var out []byte
 	require.Eventually(t, func() bool { // the processes report a moment after their start
 		var err error
-		out, err = exec.CommandContext(t.Context(), cli, "doctor", "--kubeconfig", current.AdminKubeconfig()).CombinedOutput()
+		out, err = exec.CommandContext(t.Context(), cli, "doctor", "--kubeconfig", installed.AdminKubeconfig()).CombinedOutput()
 		return err == nil
 	}, harness.Settles, time.Second, "%s", &out)
 }

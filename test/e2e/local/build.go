@@ -22,6 +22,9 @@ const (
 	suiteFile      = "e2e.test" // the end-to-end suite
 )
 
+// releases are the versions of nodekeep that are packed for the registry at registryAddress, each in a folder of its name.
+var releases = []string{"v0.0.1-dev", "v0.0.2-dev"}
+
 // archive returns the file of an image for docker load, whose binaries are in a folder.
 func archive(dir, folder string) string {
 	return filepath.Join(dir, folder, fmt.Sprintf("nodekeep-%s-%s.tar", runtime.GOOS, runtime.GOARCH))
@@ -35,7 +38,7 @@ func built(t *testing.T) string {
 	return dir
 }
 
-// build compiles the machine, the images and the end-to-end suite. It happens outside of the machine, which has no network.
+// build compiles the machine, the images, the releases and the end-to-end suite. It happens outside of the machine, which has no network.
 func build(ctx context.Context, dir string) error {
 	machine := filepath.Join("test", "e2e", "machine")
 	program := func(folder string) string {
@@ -55,11 +58,24 @@ func build(ctx context.Context, dir string) error {
 		packed(binariesFolder, "nodekeep"),
 		{"test", "-c", "-tags", "e2e", "-o", filepath.Join(dir, suiteFile), "./test/e2e"},
 	} {
-		command := exec.CommandContext(ctx, "go", step...)
-		command.Dir, command.Env = harness.Root(), append(os.Environ(), "CGO_ENABLED=0") // images have no libraries
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("go %s: %w\n%s", step[0], err, out)
+		if err := execute(ctx, "go", step...); err != nil {
+			return err
 		}
+	}
+	for _, version := range releases {
+		if err := execute(ctx, "make", "package", "VERSION="+version, "IMAGE="+registryAddress+"/nodekeep", "IMAGE_DIR="+filepath.Join(dir, version),
+			"PLATFORMS="+runtime.GOOS+"/"+runtime.GOARCH); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func execute(ctx context.Context, program string, args ...string) error {
+	command := exec.CommandContext(ctx, program, args...)
+	command.Dir, command.Env = harness.Root(), append(os.Environ(), "CGO_ENABLED=0") // images have no libraries
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", program, args[0], err, out)
 	}
 	return nil
 }
