@@ -309,8 +309,8 @@ func (c *compiler) names(compiled *condition, names []string, path *field.Path, 
 		case name == "":
 			c.errs = append(c.errs, field.Required(path.Index(i), "must be a name or a pattern for names"))
 		case strings.HasPrefix(name, "^"):
-			c.errs = append(c.errs, field.Forbidden(path.Index(i), "an expression, which begins with ^, stands alone: write (a|b) in it for alternatives"))
-		case strings.ContainsAny(name, `[](){}+?|$\`):
+			c.errs = append(c.errs, field.Forbidden(path.Index(i), "an expression, which begins with ^, stands alone: write (?:a|b) in it for alternatives"))
+		case strings.ContainsAny(name, `[](){}+?|$\^ `):
 			c.errs = append(c.errs, field.Invalid(path.Index(i), name, "no name of a Node has this; an expression must begin with ^"))
 		}
 	}
@@ -358,9 +358,15 @@ func (c *compiler) versioned(text string, path *field.Path) *versioned {
 	return &compiled
 }
 
+// maxAttributes is how many attributes of a device a condition may name.
+const maxAttributes = 20
+
 func (c *compiler) devices(condition DeviceCondition, path *field.Path) *DeviceCondition {
 	if condition.Driver == "" {
 		c.errs = append(c.errs, field.Required(path.Child("driver"), "as in the ResourceSlices: kubectl get resourceslices"))
+	}
+	if attributes := path.Child("attributes"); len(condition.Attributes) > maxAttributes {
+		c.errs = append(c.errs, field.TooMany(attributes, len(condition.Attributes), maxAttributes))
 	}
 	for _, name := range slices.Sorted(maps.Keys(condition.Attributes)) {
 		if name == "" || condition.Attributes[name] == "" {

@@ -196,7 +196,7 @@ func (d *DeviceCondition) selects(device *Device) bool {
 		return false
 	}
 	for name, pattern := range d.Attributes {
-		if !Match(pattern, device.Attributes[name]) {
+		if value, ok := device.Attributes[name]; !ok || !Match(pattern, value) {
 			return false
 		}
 	}

@@ -105,7 +105,7 @@ type DeviceCondition struct {
 	// The driver that publishes the devices.
 	// +required
 	Driver string `json:"driver"`
-	// Attributes of a device, and a pattern with * for the value of each. Without one, all devices of the driver count.
+	// Attributes of a device, and a pattern with * for the value of each, which the device must have. Without one, all devices of the driver count.
 	// +kubebuilder:validation:MaxProperties=20
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// How many there must be at least; 1 by default.

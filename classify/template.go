@@ -236,7 +236,7 @@ func (f *Facts) attribute(condition *DeviceCondition, name string) (text string,
 			continue
 		}
 		if text != "" && text != value {
-			return "", f.devicesKnown(condition.Driver), fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", condition.Driver, name, text, value)
+			return "", f.devicesKnown(condition.Driver), fmt.Errorf("devices of %s differ in %s: %q and %q; count one kind of them with when.devices.attributes", condition.Driver, name, text, value)
 		}
 		text = value
 	}

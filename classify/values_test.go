@@ -52,7 +52,7 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 		"a label that is there before the cloud controller's": {products: []string{rtx}, facts: func(f *classify.Facts) { f.Uninitialized = true }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti", "gpu.place": "B.1-nvidia-geforce-rtx-5070-ti"}},
 		"none without the attribute":                          {products: []string{""}, want: nil},
 		"unknown until all are read":                          {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
-		"none of devices that differ":                         {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"none of devices that differ":                         {products: []string{rtx, "NVIDIA H100"}, problem: `devices of gpu.nvidia.com differ in productName: "NVIDIA GeForce RTX 5070 Ti" and "NVIDIA H100"; count one kind of them with when.devices.attributes`},
 		"unknown, though those that are read differ":          {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
 		"of those that the rule counts": {
 			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) {

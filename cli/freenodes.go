@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// awaitCapture waits, up to patience, until capture has lifted the gates itself, since capture completes Nodes first.
+// awaitCapture waits, up to captureTimeout, until capture has lifted the gates itself, since capture completes Nodes first.
 func (u *uninstallRun) awaitCapture(ctx context.Context) error {
 	gated, err := u.nodesToFree(ctx, u.gateRemoval(time.Time{}))
 	if err != nil || len(gated) == 0 || u.captureTimeout <= 0 {

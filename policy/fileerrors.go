@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+	kyaml "sigs.k8s.io/yaml"
 )
 
 var (
@@ -118,6 +120,9 @@ func child(node *yaml.Node, path string) (*yaml.Node, string) {
 		for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a repeated name the last value counts
 			name, value := node.Content[i], *node.Content[i+1]
 			rest, begins := strings.CutPrefix(path, name.Value)
+			if !begins { // a key of a map
+				rest, begins = strings.CutPrefix(path, "["+name.Value+"]")
+			}
 			if begins && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 				value.Line = name.Line
 				return &value, rest
@@ -125,4 +130,40 @@ func child(node *yaml.Node, path string) (*yaml.Node, string) {
 		}
 	}
 	return nil, ""
+}
+
+// misreadKeys returns an error for each key of a map that YAML 1.1 reads as another text than is written: an unquoted N is false, and 010 is 8. As the name of a
+// label or variable, it would be another one.
+func misreadKeys(data []byte) (errs []error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil // other errors say why
+	}
+	meanings := map[string]string{}
+	for nodes := []*yaml.Node{&document}; len(nodes) > 0; {
+		node := nodes[0]
+		nodes = append(nodes[1:], node.Content...)
+		for i := 0; node.Kind == yaml.MappingNode && i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if key.Kind != yaml.ScalarNode || key.Style != 0 {
+				continue
+			}
+			if _, known := meanings[key.Value]; !known {
+				meanings[key.Value] = meaningOf(key.Value)
+			}
+			if text := meanings[key.Value]; text != key.Value {
+				errs = append(errs, fmt.Errorf("line %d: the key %s means %s in YAML: put it in quotes", key.Line, key.Value, text))
+			}
+		}
+	}
+	return errs
+}
+
+// meaningOf returns how YAML 1.1 reads a key that is not quoted.
+func meaningOf(key string) string {
+	var read map[string]any
+	if err := kyaml.Unmarshal([]byte(key+": 0"), &read); err != nil || len(read) != 1 { // a merge, <<, has no key
+		return key
+	}
+	return slices.Collect(maps.Keys(read))[0]
 }

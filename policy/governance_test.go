@@ -72,7 +72,7 @@ func TestARuleAgainstGovernanceIsAnError(t *testing.T) {
 		"the removal of a required label":           {"ensureAbsent: [hardware.tier]", "spec.labels.rules[0].ensureAbsent[0]"},
 		"a table with such a value":                 {"set: {rack: \"{labels.place}\"}, values: {Hall 1: r1, Hall 2: hall}", "spec.labels.rules[0].values[Hall 2]"},
 		"a table that other facts use, too":         {"set: {rack: \"{labels.place}\", x: \"{node.arch}\"}, values: {Hall 1: r1, amd64: x86}", ""},
-		"a table that a part of the name uses, too": {"when: {names: [\"^(?P<g>.)\"]}, set: {rack: \"{labels.place}\", y: \"{name.g}\"}, values: {a: x}", ""},
+		"a table that a part of the name uses, too": {"when: {names: [\"^(?P<g>.)\"]}, set: {rack: \"{labels.place}\", b: \"{name.g}\"}, values: {a: x}", ""},
 		"a table of a part of a value":              {"set: {rack: \"r{labels.place}\"}, values: {Hall 1: \"1\"}", ""},
 		"a listed value":                            {"set: {hardware.tier: standard}", ""},
 		"a value that facts decide":                 {"set: {rack: \"{node.arch}\"}", ""},

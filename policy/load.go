@@ -37,7 +37,9 @@ func Load(data []byte, gate Gate) (Policy, error) {
 	for _, e := range mistyped {
 		wrong.Insert(e.Field)
 	}
-	invalid = slices.DeleteFunc(invalid, func(e *field.Error) bool { return standsIn(e.Field, wrong) })
+	invalid = slices.DeleteFunc(invalid, func(e *field.Error) bool {
+		return standsIn(e.Field, wrong) || e.Type == field.ErrorTypeRequired && holds(e.Field, wrong)
+	})
 	for _, e := range slices.Concat(mistyped, invalid) {
 		strict = append(strict, e)
 	}
@@ -65,6 +67,16 @@ func standsIn(path string, wrong sets.Set[string]) bool {
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
 	return path != ""
+}
+
+// holds reports whether a field has another one directly in it that has a value of a wrong type. What it seems to lack may be that one.
+func holds(path string, wrong sets.Set[string]) bool {
+	for field := range wrong {
+		if name, ok := strings.CutPrefix(field, path+"."); ok && !strings.ContainsAny(name, ".[") {
+			return true
+		}
+	}
+	return false
 }
 
 // policy returns what the spec says, and errs is all that is wrong with it.

@@ -210,6 +210,18 @@ func TestErrorsNameTheirLines(t *testing.T) {
 			file: policytest.Manifest("taints:\n  register:\n  - &one {taint: 'a:NoSchedule'}\n  - {<<: *one, nodeSelector: 5}\n"),
 			want: []string{"p.yaml:8: spec.taints.register[1].nodeSelector: "},
 		},
+		"a key that YAML reads as another one": {
+			file: policytest.Manifest("labels:\n  rules:\n  - name: a\n    set:\n      N: '4'\n      'Y': '1'\n      on: b\n      010: c\n"),
+			want: []string{`p.yaml:9: the key N means false in YAML: put it in quotes`, `p.yaml:11: the key on means true in YAML`, `p.yaml:12: the key 010 means 8 in YAML`},
+		},
+		"a key of a map": {
+			file: policytest.Manifest("verify:\n  profiles:\n  - name: a\n    checks:\n    - name: c\n      container:\n        image: i@sha256:0000000000000000000000000000000000000000000000000000000000000000\n        env:\n          GOOD: '1'\n          1=: '2'\n"),
+			want: []string{"p.yaml:14: spec.verify.profiles[0].checks[0].container.env[1=]: Invalid value: "},
+		},
+		"a value of a wrong type that says what to check": {
+			file: policytest.Manifest("verify:\n  profiles:\n  - name: a\n    checks:\n    - name: c\n      tcp: {address: 'a:1'}\n"),
+			want: []string{"p.yaml:10: spec.verify.profiles[0].checks[0].tcp: Invalid value: "},
+		},
 		"what is no YAML": {
 			file: policytest.Manifest("labels: [\n"),
 			want: []string{"p.yaml:"},

@@ -44,6 +44,7 @@ func readManifest(data []byte) (m manifest, mistyped field.ErrorList, strict []e
 		}
 		strict = append(strict, repeated)
 	}
+	strict = append(strict, misreadKeys(data)...)
 	if severalDocuments(data) {
 		strict = append(strict, errSeveralDocuments)
 	}

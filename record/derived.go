@@ -22,7 +22,7 @@ type Derived struct {
 	// Version is set in the annotation. On this resourceVersion, nodekeep made the PATCH that applied the rule, or that made the item the
 	// rule's. For the CREATE it is 0. A value that a client changed after it and set back belongs to the client.
 	Version Version `json:"since,omitempty,string"`
-	// Brought says in the annotation that admission removed the item from the CREATE of the Node, because of the rule. Only an Event uses
+	// RemovedAtCreate says in the annotation that admission removed the item from the CREATE of the Node, because of the rule. Only an Event uses
 	// it.
 	RemovedAtCreate bool `json:"brought,omitempty"`
 }

@@ -101,7 +101,7 @@ func Causes() []Explained {
 		waits(CauseTaintReturns, "another client adds the taint again each time, %s times now", "find the client, often an admission policy or webhook; nodekeep pauses"),
 		refused(CauseRefused, "the controller cannot go on: %s", "correct what the message names; `nodekeep doctor` compares the rights"),
 		acts(CauseMayReboot, "the Node was not Ready, and may have rebooted: %s", "with another boot it is checked again, else the taint is removed"),
-		acts(CauseDue, "attempt %s is due", "the controller starts a worker Pod; `verify.start` limits how many"),
+		acts(CauseDue, "attempt %s is due", "the controller starts a worker Pod; at most 10 start a second, and 200 run"),
 		acts(CauseOpenBefore, "the Node was open before its taint was added", "it is checked, and never removed"),
 		acts(CauseAllPassed, "all that is required holds", "the controller removes the taint"),
 		acts(CauseDeadline, "the Node was not verified within %s, and onTimeout is release", "the controller removes the taint"),
@@ -129,7 +129,7 @@ func Causes() []Explained {
 		open(CauseKeyChanged, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
 		open(CauseRecheck, "the Node is to be checked again: %s", "`nodekeep recheck NODE` does it at once"),
 		open(CauseNotVerified, "the Node has not passed its checks", checkIt),
-		open(CauseCheckDue, "the Node takes workloads, and is to be checked: %s", "the controller checks it; `verify.start` limits how many"),
+		open(CauseCheckDue, "the Node takes workloads, and is to be checked: %s", "the controller checks it; at most 10 start a second, and 200 run"),
 	}
 }
 

@@ -141,8 +141,8 @@ func (l Ledger) Holds(removal Removal, limits CompiledLimits, nodes int, now tim
 		return BrakeOf(BrakeBudget, "they allow none")
 	case len(inHour) >= budget:
 		return &Brake{Reason: BrakeBudget, End: inHour[len(inHour)-budget].Add(budgetWindow)}
-	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():
-		return &Brake{Reason: BrakeCooldown, End: newest.Add(limits.Cooldown)}
+	case newest.Add(limits.Pause(nodes)).After(now) && !newest.IsZero():
+		return &Brake{Reason: BrakeCooldown, End: newest.Add(limits.Pause(nodes))}
 	case len(l.kept(now)) >= maxRemovals:
 		return &Brake{Reason: BrakeLedger, End: now.Add(budgetWindow)}
 	}

@@ -32,7 +32,6 @@ func limitsOf(t *testing.T, text string) verify.CompiledLimits {
 
 func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 	hour := limitsOf(t, "{deletionsPerHour: 3}")
-	hour.Cooldown = time.Minute
 	empty := verify.BrakeOf(verify.BrakeBudget, "they allow none")
 	three := []verify.Removal{done(removal("a", 0)), done(removal("b", 10*time.Minute)), done(removal("c", 20*time.Minute))}
 	for name, row := range map[string]struct {
@@ -59,6 +58,7 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		"the removals of an hour are spread over it":  {ledger: three[:1], next: removal("d", 44*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 1}"), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
 		"many removals of an hour, a minute apart":    {ledger: three[:1], next: removal("d", time.Minute), limits: limitsOf(t, "{deletionsPerHour: 45}"), nodes: 1000},
 		"many removals of an hour, sooner":            {ledger: three[:1], next: removal("d", 59*time.Second), limits: limitsOf(t, "{deletionsPerHour: 45}"), nodes: 1000, brake: &verify.Brake{Reason: verify.BrakeCooldown, End: ledgerStart.Add(time.Minute)}},
+		"many removals of an hour in a small cluster": {ledger: three[:1], next: removal("d", 4*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 50}"), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeCooldown, End: ledgerStart.Add(4*time.Minute + 30*time.Second)}},
 		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
 		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
 	} {

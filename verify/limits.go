@@ -28,7 +28,7 @@ type CompiledLimits struct {
 	StopAbove        intstr.IntOrString
 	DeletionsPerHour int
 	Percent          int           // of the Nodes that profiles select, and one Node at least
-	Cooldown         time.Duration // after each removal
+	Spread           time.Duration // over which the removals of an hour are spread
 }
 
 // RemovalKind defines what is removed when a Node fails for good.
@@ -51,14 +51,13 @@ func RemovalKinds() []RemovalKind {
 // maxDeletions bounds the ledger: the removals of 24 hours fit into one ConfigMap.
 const maxDeletions = 50
 
-// limits checks limits; those that are not given are the defaults. The removals of an hour are spread over three quarters of it.
+// limits checks limits; those that are not given are the defaults.
 func (c *compiler) limits(limits Limits, path *field.Path) CompiledLimits {
-	deletions := c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, path.Child("deletionsPerHour"))
 	return CompiledLimits{
 		StopAbove:        c.share(limits.StopAbove, path.Child("stopAbove")),
-		DeletionsPerHour: deletions,
+		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, path.Child("deletionsPerHour")),
 		Percent:          10,
-		Cooldown:         45 * time.Minute / time.Duration(max(1, deletions)),
+		Spread:           45 * time.Minute,
 	}
 }
 
@@ -94,4 +93,9 @@ func (l CompiledLimits) allows(nodes int) int {
 // budget returns how many removals fit into an hour in a cluster with so many Nodes that profiles select.
 func (l CompiledLimits) budget(nodes int) int {
 	return min(l.DeletionsPerHour, max(1, nodes*l.Percent/100))
+}
+
+// Pause returns how long after a removal no other one is made.
+func (l CompiledLimits) Pause(nodes int) time.Duration {
+	return l.Spread / time.Duration(max(1, l.budget(nodes)))
 }

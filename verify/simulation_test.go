@@ -165,7 +165,7 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 		panic(errs.ToAggregate())
 	}
 	profiles.Start = verify.Start{PerSecond: 1 + rng.IntN(5), InFlight: 1 + rng.IntN(4)}
-	profiles.Limits.Percent, profiles.Limits.Cooldown = []int{20, 50, 100}[rng.IntN(3)], []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute}[rng.IntN(3)]
+	profiles.Limits.Percent, profiles.Limits.Spread = []int{20, 50, 100}[rng.IntN(3)], []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute}[rng.IntN(3)]
 	return profiles
 }
 

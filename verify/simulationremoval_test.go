@@ -124,7 +124,7 @@ func (c *modelController) checkRemoved(live *modelNode, action verify.Action, co
 		switch {
 		case prev.Node == live.Name:
 			c.fail("node %s was removed twice, %s apart", live.Name, c.now.Sub(prev.Time))
-		case prev.Time.Add(limits.Cooldown).After(action.Pod.Created):
+		case prev.Time.Add(limits.Pause(seen.Selected)).After(action.Pod.Created):
 			c.fail("node %s was removed for a failure within the cooldown", live.Name)
 		}
 	}

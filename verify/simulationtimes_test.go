@@ -33,7 +33,7 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 		}
 		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50)}, Profiles: []verify.Profile{profile}}, nil)
 		require.Empty(t, errs)
-		profiles.Limits.Percent, profiles.Limits.Cooldown = 100, time.Minute
+		profiles.Limits.Percent, profiles.Limits.Spread = 100, time.Minute
 
 		m := emptyModel(rng)
 		m.leaders, m.profiles, m.inFlight = 1, [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight

@@ -89,19 +89,21 @@ func (r Right) grantCommands(user string) []string {
 	if r.Namespace != "" {
 		kind, namespaceFlag = "role", " -n "+r.Namespace
 	}
+	name := fmt.Sprintf("nodekeep-%s-%s", r.Verb, r.Resource)
 	if r.Name != "" {
 		target = " --resource-name=" + r.Name
+		name = nameFor(name, r.Name) // another right of this verb has a role of its own
 	}
-	name := fmt.Sprintf("nodekeep-%s-%s", r.Verb, r.Resource)
 	return []string{
 		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, r.Verb, r.fullResource(), target, namespaceFlag),
 		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, nameFor(name, user), kind, name, quoted(user), namespaceFlag),
 	}
 }
 
-// nameFor returns the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
-func nameFor(role, user string) string {
-	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(user, "-"), "-.")
+// nameFor returns the name of a role for one object, or of a binding of a role to a user, whose name may have characters that an object's name must not
+// have.
+func nameFor(role, name string) string {
+	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(name, "-"), "-.")
 }
 
 // quoted returns a word for a shell.

@@ -30,7 +30,7 @@ type RollbackStep struct {
 // RollbackAction is what is done with a label or taint.
 type RollbackAction string
 
-// The verbs.
+// What is done.
 const (
 	Set       RollbackAction = "set"
 	Replace   RollbackAction = "change"

@@ -92,7 +92,7 @@ func (m *machine) resources() (capacity, allocatable corev1.ResourceList) {
 			corev1.ResourceCPU: *resource.NewQuantity(int64(cpu), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dGi", gib)), corev1.ResourcePods: resource.MustParse("110"),
 		}
 	}
-	return list(m.room, m.gib), list(m.room, m.gib)
+	return list(m.room, m.gib), list(m.room/2, m.gib/2)
 }
 
 // identity names the machine. In a cloud, machines of one image differ by the first identifier. Machines that report nothing of the hardware
