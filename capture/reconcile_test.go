@@ -76,6 +76,14 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 			policy: "taints: {register: [{taint: \"unverified:NoSchedule\"}]}", node: node("a", "10", nil, gated), writes: []string{"patch n1"}, events: []string{RulesApplied, GateLifted},
 			shows: labels{"unverified:NoSchedule": ""},
 		},
+		"that has rebooted": {
+			policy: "taints: {register: [{taint: \"unverified:NoSchedule\", onReboot: true}]}", record: remembered("a", 11, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, boots("2", "1")), writes: []string{"patch n1"}, events: []string{RulesApplied},
+			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v", "unverified:NoSchedule": ""},
+		},
+		"whose boot is seen first": {
+			policy: "taints: {register: [{taint: \"unverified:NoSchedule\", onReboot: true}]}", record: remembered("a", 11, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, boots("1", "")), writes: []string{"patch n1"},
+			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
+		},
 		"of another machine, quarantined": {
 			policy: "machine: {onMismatch: quarantine}", record: remembered("a", 10, labels{"k": "v"}, ofMachine("m1")), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
 			writes: []string{"put n1"}, events: []string{MachineMismatch},
