@@ -549,6 +549,47 @@ func TestALabelThatAClientKeepsRemovingTogetherWithTheAnnotationIsRestoredLessAn
 	assert.Equal(t, labels{"k": "v", "other": "1"}, w.shows())
 }
 
+const onReboot = `taints: {register: [{taint: "unverified:NoSchedule", onReboot: true}]}`
+
+func TestAKubeletThatReportsAnotherBootEachTimeIsMetWithPauses(t *testing.T) {
+	w := newCluster(t, onReboot, remembered("a", 11, labels{"k": "v"}), node("a", "11", labels{"k": "v"}, boots("0", "0")))
+	r := w.leads()
+	r.wrote()
+	for i := range 100 {
+		w.edit(func(n *corev1.Node) { n.Status.NodeInfo.BootID, n.Spec.Taints = fmt.Sprint(i+1), nil })
+		require.Empty(t, r.works())
+	}
+	assert.LessOrEqual(t, len(r.wrote()), 2*pace.FreeFlaps)
+	assert.Equal(t, 1, count(r.reported(), ItemPaused))
+	assert.Equal(t, labels{"k": "v"}, w.shows())
+
+	w.passes(pace.FirstPause)
+	r.reconciles()
+	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows(), "no reboot is forgotten")
+}
+
+func TestATaintOfARebootThatTheAPIServerRefusesKeepsNoLabelFromTheNode(t *testing.T) {
+	w := newCluster(t, onReboot, remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, boots("2", "1"), gated))
+	denied := true
+	w.admits = func(_, updated *corev1.Node) error {
+		if denied && slices.ContainsFunc(updated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "unverified" }) {
+			return errors.New("this taint is denied")
+		}
+		return nil
+	}
+	r := w.leader()
+	for range 10 {
+		r.works()
+		r.Enqueue("n1") // as the queue does after a failure
+	}
+	assert.Equal(t, "v", w.shows()["k"])
+	assert.NotContains(t, w.shows(), "unverified:NoSchedule")
+	denied = false
+	w.passes(pace.LongestPause)
+	r.reconciles()
+	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows())
+}
+
 func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testing.T) {
 	w := newCluster(t, "", node("a", "10", labels{"k": "0"}))
 	r := w.leads()
