@@ -119,7 +119,7 @@ func (w *nodeWork) handleRefusal(ctx context.Context, change plan.Plan, refusal 
 	if w.refusals.NoteWholeRefusal(w.node.UID) < refusalsBeforeItemByItem || len(change.EditedItems()) == 0 {
 		return decideAgain, refusal
 	}
-	if len(change.EditedItems()) > 1 || change.LiftsGate() || change.HasCause(plan.CauseDerivedTaint) {
+	if len(change.EditedItems()) > 1 || change.LiftsGate() || change.HasCause(plan.CauseDerivedTaint) || change.Boot != "" {
 		w.itemByItem = true // decided again first: the Node may not be what the change was made for
 		return decideAgain, nil
 	}

@@ -54,6 +54,7 @@ const (
 	StepRestore       Step = "complete"    // restore what is missing, correct what was restored from a stale record
 	StepApplyRules    Step = "apply_rules" // taints follow the labels
 	StepLiftGate      Step = "lift_gate"
+	StepNoteBoot      Step = "note_boot" // the stamp names the boot of the machine, which adds no taint
 	StepRestoreOwners Step = "hand_over" // give restored labels and annotations their owners again
 )
 
@@ -182,6 +183,8 @@ func planStep(p plan.Plan) Step {
 		return StepRestore
 	case len(p.RestoredOwners) > 0:
 		return StepRestoreOwners
+	case p.Boot != "":
+		return StepNoteBoot
 	default:
 		return NoStep
 	}

@@ -3,12 +3,16 @@ package capture
 import (
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +50,7 @@ type outcome struct {
 	remove              []string
 	put, take, register string // taints
 	lift                bool
+	boot                string // that the stamp comes to name
 	taken               string // taints that rules want and cannot have
 }
 
@@ -66,7 +71,7 @@ func outcomeOf(a Action) outcome {
 	corrected := a.WithCause(plan.CauseCorrection)
 	derived := a.WithCause(plan.CauseDerivedTaint)
 	got := outcome{
-		step: a.Step, give: a.WithCause(plan.CauseRecord).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(),
+		step: a.Step, give: a.WithCause(plan.CauseRecord).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(), boot: a.Boot,
 		put: policy.Shown(derived.Taints(false)), take: policy.Shown(derived.Taints(true)), register: policy.Shown(a.WithCause(plan.CauseRegistrationTaint).Taints(false)), taken: policy.Shown(a.TaintConflicts),
 	}
 	if a.Record != nil {
@@ -644,6 +649,195 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 			want: outcome{step: NoStep},
 		},
 	})
+}
+
+// boots says that the Node runs a boot, and that its stamp names that one or another.
+func boots(id, noted string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Status.NodeInfo.BootID = id
+		stamped(record.Stamp{Boot: noted})(n)
+	}
+}
+
+func TestARegistrationTaintIsAddedAgainAfterAReboot(t *testing.T) {
+	const (
+		register = `taints: {register: [{taint: "example.com/unverified=true:NoSchedule", onReboot: true}, {taint: "gpu/unverified:NoExecute", nodeSelector: gpu=yes, onReboot: true}, {taint: "once:NoSchedule"}]}`
+		once     = `taints: {register: [{taint: "once:NoSchedule"}]}`
+		again    = "example.com/unverified=true:NoSchedule"
+	)
+	plain := remembered("a", 10, labels{"k": "v"})
+	check(t, map[string]decision{
+		"the boot that the stamp names, as after a restart of the kubelet": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("1", "1")),
+			want: outcome{step: NoStep},
+		},
+		"another boot": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1")),
+			want: outcome{step: StepRestore, register: again, boot: "2"},
+		},
+		"another boot, and its labels select more by now": {
+			policy: register, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("a", "11", labels{"gpu": "yes"}, boots("2", "1")),
+			want: outcome{step: StepRestore, register: again + ",gpu/unverified:NoExecute", boot: "2"},
+		},
+		"another boot, with a taint of that key and effect": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1"), tainted("example.com/unverified=mine:NoSchedule")),
+			want: outcome{step: StepNoteBoot, boot: "2"},
+		},
+		"a boot that is not known is none": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("", "1")),
+			want: outcome{step: NoStep},
+		},
+		"a boot ID that is too long is not known": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots(strings.Repeat("2", 65), "1")),
+			want: outcome{step: NoStep},
+		},
+		"the first boot that is known, as with a new policy: only noted": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("1", "")),
+			want: outcome{step: StepNoteBoot, boot: "1"},
+		},
+		"the same on a Node without a stamp": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, func(n *corev1.Node) { n.Status.NodeInfo.BootID = "1" }),
+			want: outcome{step: StepNoteBoot, boot: "1"},
+		},
+		"a policy that never asked for it notes nothing": {
+			policy: once, record: plain, node: node("a", "11", labels{"k": "v"}, boots("1", "")),
+			want: outcome{step: NoStep},
+		},
+		"a policy that does not ask for it any more keeps the stamp current: asked again, it taints no Node for what was": {
+			policy: once, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1")),
+			want: outcome{step: StepNoteBoot, boot: "2"},
+		},
+		"behind the gate, after its registration": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1"), gated),
+			want: outcome{step: StepRestore, register: again, boot: "2", lift: true},
+		},
+		"behind the gate, which a refused label keeps on": {
+			policy: register, record: remembered("a", 10, labels{"k": "v"}, later("b", 20)), node: node("b", "20", nil, boots("2", "1"), gated), refused: []string{"k"},
+			want: outcome{step: StepRestore, register: again, boot: "2"},
+		},
+		"behind the gate, and not registered yet: all taints of a registration, once": {
+			policy: register, node: node("a", "10", nil, gated, func(n *corev1.Node) { n.Status.NodeInfo.BootID = "1" }),
+			want: outcome{step: StepRestore, register: again + ",once:NoSchedule", lift: true},
+		},
+		"behind the gate, and its registration waits for a refused label": {
+			policy: register, record: remembered("a", 10, labels{"k": "v"}, later("b", 20)), node: node("b", "20", nil, gated, func(n *corev1.Node) { n.Status.NodeInfo.BootID = "1" }), refused: []string{"k"},
+			want: outcome{step: NoStep},
+		},
+		"with an item that is missing: in one request": {
+			policy: register, record: remembered("a", 10, labels{"k": "v"}, later("b", 20)), node: node("b", "20", nil, boots("2", "1")),
+			want: outcome{step: StepRestore, give: labels{"k": "v"}, register: again, boot: "2"},
+		},
+		"without room for the annotation: not added, or it would be added again and again": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1"), withoutRoom),
+			want: outcome{step: NoStep},
+		},
+		"an annotation that a kubelet may have written counts as none without guard policies": {
+			unguarded: true, policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1"), func(n *corev1.Node) {
+				n.ManagedFields = []metav1.ManagedFieldsEntry{{
+					Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + policy.StampAnnotation + `":{}}}}`),
+				}}
+			}),
+			want: outcome{step: StepNoteBoot, boot: "2"},
+		},
+		"of another machine, quarantined: nothing before an operator decides": {
+			policy: "machine: {onMismatch: quarantine}\n" + register, record: remembered("a", 10, labels{"k": "v"}, ofMachine("m1"), func(r *record.Record) {
+				r.Quarantined = &record.Record{Node: "n1", Machine: record.Machine{SystemUUID: "m0"}, Entries: []record.Entry{{Key: "q", Value: "1"}}}
+			}), node: node("a", "11", labels{"k": "v"}, machine("m1"), boots("2", "1")),
+			want: outcome{step: NoStep},
+		},
+		"a Node that is being deleted": {
+			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1"), deleting),
+			want: outcome{step: NoStep},
+		},
+	})
+	t.Run("in an emergency the boot is noted, and no taint follows", func(t *testing.T) {
+		inputs := plan.Inputs{Policy: loadPolicy(t, register).WithEmergency(true), GuardInForce: true, Now: now}
+		got := Decide(store.Entry{Record: *plain}, true, observe.FromNode(node("a", "11", labels{"k": "v"}, boots("2", "1"))), NodePresent, inputs)
+		assert.Equal(t, outcome{step: StepNoteBoot, boot: "2"}, outcomeOf(got))
+	})
+}
+
+// A capture that is down or slow, a tool that removes the taint, other clients and policies that come and go, in any order: the taint is added once for each
+// boot that the stamp did not name, and a model of what that means agrees after every step.
+func TestRebootsInAnyOrderAgreeWithAModel(t *testing.T) {
+	const taint = "checked:NoSchedule"
+	asks, asksSome, asksNot := loadPolicy(t, `taints: {register: [{taint: "checked:NoSchedule", onReboot: true}]}`),
+		loadPolicy(t, `taints: {register: [{taint: "checked:NoSchedule", nodeSelector: gpu, onReboot: true}]}`), loadPolicy(t, `taints: {register: [{taint: "checked:NoSchedule"}]}`)
+	policies := []policy.Policy{asks, asks, asksSome, asksNot, asks.WithEmergency(true)}
+	added := 0
+	for seed := range uint64(200) {
+		draw := rand.New(rand.NewPCG(seed, 1))
+		object, inForce, version, boot := node("a", "1", labels{"k": "v"}), asks, 1, 1
+		object.Status.NodeInfo.BootID = "1"
+		noted, shown := "", false // the model: the boot that is known, and whether the Node has the taint
+		for step := range 120 {
+			version++
+			object.ResourceVersion = strconv.Itoa(version)
+			switch draw.IntN(16) {
+			case 0:
+				boot++
+				object.Status.NodeInfo.BootID = strconv.Itoa(boot)
+			case 1:
+				object.Status.NodeInfo.BootID = "" // a kubelet that does not say it for a while
+			case 2:
+				object.Status.NodeInfo.BootID = strconv.Itoa(boot)
+			case 3:
+				object.Spec.Taints, shown = nil, false
+			case 4:
+				delete(object.Annotations, policy.StampAnnotation)
+				noted = ""
+			case 5:
+				inForce = policies[draw.IntN(len(policies))]
+			case 6:
+				if _, gpu := object.Labels["gpu"]; gpu {
+					delete(object.Labels, "gpu")
+				} else {
+					object.Labels["gpu"] = "yes"
+				}
+			default: // capture, until it has nothing to do
+				current := remembered("a", record.Version(version), object.Labels)
+				for writes := 0; ; writes++ {
+					require.Less(t, writes, 2, "seed %d, step %d: one PATCH settles it", seed, step)
+					n := observe.SlimOf(observe.FromNode(object)).Node()
+					action := Decide(store.Entry{Record: *current}, true, n, NodePresent, plan.Inputs{Policy: inForce, GuardInForce: true, Now: now})
+					require.Nil(t, action.Record, "seed %d, step %d", seed, step)
+					if action.Step == NoStep {
+						break
+					}
+					object = patched(t, object, patchOf(t, n, action.Plan))
+				}
+				id := object.Status.NodeInfo.BootID
+				rebooted := id != "" && noted != "" && id != noted
+				_, gpu := object.Labels["gpu"]
+				if rebooted && !inForce.Suspended() && !shown && (len(inForce.RebootTaints(nil)) > 0 || gpu && inForce.NotesBoots()) {
+					shown = true
+					added++
+				}
+				if id != "" && (noted != "" || inForce.NotesBoots()) {
+					noted = id
+				}
+			}
+			require.Equal(t, shown, slices.ContainsFunc(object.Spec.Taints, func(held corev1.Taint) bool { return held.ToString() == taint }), "seed %d, step %d", seed, step)
+			stamp, _ := record.ParseStamp(object.Annotations[policy.StampAnnotation])
+			require.Equal(t, noted, stamp.Boot, "seed %d, step %d", seed, step)
+		}
+	}
+	assert.Greater(t, added, 300, "the test is about taints that are added again")
+}
+
+// patched returns the Node after a merge patch.
+func patched(t *testing.T, prev *corev1.Node, patch string) *corev1.Node {
+	t.Helper()
+	before, err := json.Marshal(prev)
+	require.NoError(t, err)
+	after, err := jsonpatch.MergePatch(before, []byte(patch))
+	require.NoError(t, err)
+	var updated corev1.Node
+	require.NoError(t, json.Unmarshal(after, &updated))
+	if updated.Labels == nil {
+		updated.Labels = labels{}
+	}
+	return &updated
 }
 
 func TestATaintOfVerificationIsAddedWithTheGateLiftedAndNeverAgain(t *testing.T) {

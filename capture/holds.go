@@ -106,9 +106,9 @@ func (w *nodeWork) withoutPaused(next Action) Action {
 // selects on.
 func (w *nodeWork) nothingToDo(next Action) bool { return next.Step == NoStep && !w.entry.Unlisted }
 
-// needsTurn reports whether the action is one that new rules can cause on many Nodes at once.
+// needsTurn reports whether the action is one that a new policy can cause on many Nodes at once.
 func (a Action) needsTurn() bool {
-	return a.Step == StepRenameLabel || a.Record == nil && a.Step == StepApplyRules && a.HasRuleEdits()
+	return a.Step == StepRenameLabel || a.Step == StepNoteBoot || a.Record == nil && a.Step == StepApplyRules && a.HasRuleEdits()
 }
 
 // withoutHeldCorrections returns the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for

@@ -76,6 +76,14 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 			policy: "taints: {register: [{taint: \"unverified:NoSchedule\"}]}", node: node("a", "10", nil, gated), writes: []string{"patch n1"}, events: []string{RulesApplied, GateLifted},
 			shows: labels{"unverified:NoSchedule": ""},
 		},
+		"that has rebooted": {
+			policy: "taints: {register: [{taint: \"unverified:NoSchedule\", onReboot: true}]}", record: remembered("a", 11, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, boots("2", "1")), writes: []string{"patch n1"}, events: []string{RulesApplied},
+			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v", "unverified:NoSchedule": ""},
+		},
+		"whose boot is seen first": {
+			policy: "taints: {register: [{taint: \"unverified:NoSchedule\", onReboot: true}]}", record: remembered("a", 11, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, boots("1", "")), writes: []string{"patch n1"},
+			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
+		},
 		"of another machine, quarantined": {
 			policy: "machine: {onMismatch: quarantine}", record: remembered("a", 10, labels{"k": "v"}, ofMachine("m1")), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
 			writes: []string{"put n1"}, events: []string{MachineMismatch},
@@ -539,6 +547,47 @@ func TestALabelThatAClientKeepsRemovingTogetherWithTheAnnotationIsRestoredLessAn
 	w.passes(pace.FirstPause)
 	r.reconciles()
 	assert.Equal(t, labels{"k": "v", "other": "1"}, w.shows())
+}
+
+const onReboot = `taints: {register: [{taint: "unverified:NoSchedule", onReboot: true}]}`
+
+func TestAKubeletThatReportsAnotherBootEachTimeIsMetWithPauses(t *testing.T) {
+	w := newCluster(t, onReboot, remembered("a", 11, labels{"k": "v"}), node("a", "11", labels{"k": "v"}, boots("0", "0")))
+	r := w.leads()
+	r.wrote()
+	for i := range 100 {
+		w.edit(func(n *corev1.Node) { n.Status.NodeInfo.BootID, n.Spec.Taints = fmt.Sprint(i+1), nil })
+		require.Empty(t, r.works())
+	}
+	assert.LessOrEqual(t, len(r.wrote()), 2*pace.FreeFlaps)
+	assert.Equal(t, 1, count(r.reported(), ItemPaused))
+	assert.Equal(t, labels{"k": "v"}, w.shows())
+
+	w.passes(pace.FirstPause)
+	r.reconciles()
+	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows(), "no reboot is forgotten")
+}
+
+func TestATaintOfARebootThatTheAPIServerRefusesKeepsNoLabelFromTheNode(t *testing.T) {
+	w := newCluster(t, onReboot, remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, boots("2", "1"), gated))
+	denied := true
+	w.admits = func(_, updated *corev1.Node) error {
+		if denied && slices.ContainsFunc(updated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "unverified" }) {
+			return errors.New("this taint is denied")
+		}
+		return nil
+	}
+	r := w.leader()
+	for range 10 {
+		r.works()
+		r.Enqueue("n1") // as the queue does after a failure
+	}
+	assert.Equal(t, "v", w.shows()["k"])
+	assert.NotContains(t, w.shows(), "unverified:NoSchedule")
+	denied = false
+	w.passes(pace.LongestPause)
+	r.reconciles()
+	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows())
 }
 
 func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testing.T) {

@@ -171,7 +171,9 @@ func (w *nodeWork) reportPaused(desired plan.DesiredItem) {
 	if len(managers) > 0 {
 		named = fmt.Sprintf("%q", strings.Join(managers, ", "))
 	}
-	if !desired.Removed {
+	if desired.Item == policy.StampAnnotation {
+		intent = "notes the boot of the machine there"
+	} else if !desired.Removed {
 		intent = fmt.Sprintf("sets it to %q", desired.Value)
 	}
 	w.warningEvent(w.node, ItemPaused,
@@ -206,7 +208,9 @@ func (c *Controller) reportChange(step Step, change plan.Plan, node *observe.Nod
 		c.normalEvent(node, RulesApplied, "By the rules of the policy; set: %s; removed: %s",
 			orNone(formatLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
 	}
-	if len(registered) > 0 {
+	if len(registered) > 0 && change.Boot != "" {
+		c.normalEvent(node, RulesApplied, "Added again after a reboot: %s", policy.Shown(registered.Taints(false)))
+	} else if len(registered) > 0 {
 		c.normalEvent(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
@@ -364,7 +368,7 @@ func describe(desired plan.DesiredItem) string {
 	switch desired.Item {
 	case plan.ManagedFieldsItem:
 		return desired.Item
-	case policy.TaintsAnnotation, policy.LabelsAnnotation:
+	case policy.TaintsAnnotation, policy.LabelsAnnotation, policy.StampAnnotation:
 		return "annotation " + desired.Item
 	}
 	return kindOf(desired.Item) + " " + desired.Item

@@ -32,6 +32,8 @@ type Node struct {
 	// Claimed lists the labels that annotations claim for other components.
 	Claimed []string
 	Machine record.Machine
+	// BootID names the boot of the machine, as the kubelet reports it; empty: it is not known.
+	BootID string
 	// Reported is what the kubelet reports of the machine.
 	Reported Reported
 	// AnnotationBytes is the size of all annotations but nodekeep's own, keys and values.
@@ -63,6 +65,7 @@ func FromNodeWithAnnotations(object *corev1.Node, keep policy.Annotations) *Node
 		Writers:         owned.writers,
 		Claimed:         policy.Claimed(object.Annotations),
 		Machine:         policy.MachineOf(object.Spec.ProviderID, object.Status.NodeInfo.SystemUUID, object.Status.NodeInfo.MachineID),
+		BootID:          policy.BootOf(object.Status.NodeInfo),
 		Reported:        reportedBy(object),
 		Keep:            keep,
 		annotations:     annotationsOf(object.Annotations, owned.stamp),

@@ -22,7 +22,7 @@ import (
 // many Nodes, has the keys of its labels, their owners, and the keys of its stamp.
 type Slim struct {
 	version string // resourceVersion
-	text    string // packed: name, uid, machine, values of labels and annotations, the stamp's values
+	text    string // packed: name, uid, machine, boot, values of labels and annotations, the stamp's values
 	shape   unique.Handle[string]
 	taints  []corev1.Taint
 	facts   Reported
@@ -42,7 +42,7 @@ func SlimOf(n *Node) *Slim {
 	}
 	slices.Sort(keys)
 	text, shape := make(packing.Writer, 0, 512), make(packing.Writer, 0, 2048)
-	for _, field := range []string{n.Name, string(n.UID), n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID} {
+	for _, field := range []string{n.Name, string(n.UID), n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID, n.BootID} {
 		text.Text(field)
 	}
 	shape.Texts(keys)
@@ -63,7 +63,7 @@ func SlimOf(n *Node) *Slim {
 	shape.Texts(n.Claimed)
 	shape.Text(n.Keep.String())
 	shape.Texts(n.TooLarge)
-	n.annotations.pack(&shape, &text, n.Items)
+	n.annotations.pack(&shape, &text, n)
 	s := &Slim{
 		version: strings.Clone(n.ResourceVersion), text: string(text), shape: unique.Make(string(shape)), taints: n.Taints,
 		facts: n.Reported, created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
@@ -78,11 +78,11 @@ func SlimOf(n *Node) *Slim {
 }
 
 // pack writes what many Nodes have in common into shape, and the rest into text. A value that the Node shows still is not written again.
-func (a annotations) pack(shape, text *packing.Writer, items map[string]string) {
+func (a annotations) pack(shape, text *packing.Writer, n *Node) {
 	shape.Flag(a.stamped)
 	shape.Number(uint64(a.by))
 	value := func(key, value string) {
-		shown, ok := items[key]
+		shown, ok := n.Items[key]
 		if shape.Flag(ok && shown == value); !ok || shown != value {
 			text.Text(value)
 		}
@@ -104,6 +104,9 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		text.Text(a.stamp.Followed)
 	}
 	shape.Texts(a.stamp.Opened)
+	if shape.Flag(a.stamp.Boot == n.BootID); a.stamp.Boot != n.BootID {
+		text.Text(a.stamp.Boot)
+	}
 	keys = slices.Sorted(maps.Keys(a.stamp.Brought))
 	shape.Texts(keys)
 	for _, key := range keys {
@@ -133,11 +136,11 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 	}
 }
 
-func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a annotations) {
+func unpackAnnotations(shape, text *packing.Reader, n *Node) (a annotations) {
 	a.stamped, a.by = shape.Flag(), stampWriter(shape.Number())
 	value := func(key string) string {
 		if shape.Flag() {
-			return items[key]
+			return n.Items[key]
 		}
 		return text.Text()
 	}
@@ -159,6 +162,9 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 		a.stamp.Followed = text.Text()
 	}
 	a.stamp.Opened = shape.Texts()
+	if a.stamp.Boot = n.BootID; !shape.Flag() {
+		a.stamp.Boot = text.Text()
+	}
 	if keys := shape.Texts(); len(keys) > 0 {
 		a.stamp.Brought = make(map[string]string, len(keys))
 		for _, key := range keys {
@@ -201,6 +207,7 @@ func (s *Slim) Node() *Node {
 	}
 	n.readVersion()
 	n.Machine = record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
+	n.BootID = text.Text()
 	shape := packing.Reader(s.shape.Value())
 	keys := shape.Texts()
 	n.Items = make(map[string]string, len(keys)+len(s.taints)+1)
@@ -217,7 +224,7 @@ func (s *Slim) Node() *Node {
 	n.Owners = ownersOf(n.Writers)
 	n.Claimed = shape.Texts()
 	n.Keep, n.TooLarge = policy.AnnotationsOf(shape.Text()), shape.Texts()
-	n.annotations = unpackAnnotations(&shape, &text, n.Items)
+	n.annotations = unpackAnnotations(&shape, &text, n)
 	return n
 }
 

@@ -57,6 +57,9 @@ func hostileNodes() []*corev1.Node {
 		change(func(n *corev1.Node) { n.Spec.ProviderID = "p\x00s\x00m\x00amd64" }),
 		change(func(n *corev1.Node) { n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "\xff", "a\x00" }),
 		change(func(n *corev1.Node) {
+			n.Status.NodeInfo.BootID, n.Annotations[policy.StampAnnotation] = "\xff\x00", "{\"boot\":\"\xfe\\u0000\"}"
+		}),
+		change(func(n *corev1.Node) {
 			n.Labels["a\xff"], n.Labels["a\xfe"], n.Labels["b:NoSchedule"] = "\xff", "\x00", "c"
 		}),
 		change(func(n *corev1.Node) { n.Name, n.UID, n.ResourceVersion = "a\x00b", "\xff", "\xfe" }),
@@ -143,7 +146,7 @@ func FuzzSlimNode(f *testing.F) {
 
 // textsOf returns the texts that capture may write into records, Events and patches.
 func textsOf(n *Node) []string {
-	texts := []string{n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID, n.annotations.stamp.String(), policy.Shown(n.annotations.derived)}
+	texts := []string{n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID, n.BootID, n.annotations.stamp.String(), policy.Shown(n.annotations.derived)}
 	for item, value := range n.Items {
 		texts = append(texts, item, value)
 	}

@@ -95,8 +95,18 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 			n.Spec.Unschedulable = true
 			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl-cordon", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{}}}`)})
 		},
-		"with claims":                   func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a,b" },
-		"with annotations":              func(n *corev1.Node) { n.Annotations["x"] = "yz" },
+		"with claims":      func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a,b" },
+		"with annotations": func(n *corev1.Node) { n.Annotations["x"] = "yz" },
+		"of the boot that its stamp names": func(n *corev1.Node) {
+			n.Status.NodeInfo.BootID, n.Annotations[policy.StampAnnotation] = "boot-1", record.Stamp{Boot: "boot-1"}.String()
+		},
+		"of another boot than its stamp names": func(n *corev1.Node) {
+			n.Status.NodeInfo.BootID, n.Annotations[policy.StampAnnotation] = "boot-2", record.Stamp{Boot: "boot-1"}.String()
+		},
+		"of a boot that no stamp names": func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-1" },
+		"without the boot that its stamp names": func(n *corev1.Node) {
+			n.Annotations[policy.StampAnnotation] = record.Stamp{Boot: "boot-1"}.String()
+		},
 		"with a machine that says less": func(n *corev1.Node) { n.Status.NodeInfo = corev1.NodeSystemInfo{} },
 		"with an empty value":           func(n *corev1.Node) { n.Labels["example.com/label-9"] = "" },
 	} {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -60,8 +61,10 @@ func (p Plan) stampAfter(node *observe.Node) (next record.Stamp, changed bool) {
 	given := items.Values()
 	maps.DeleteFunc(given, func(item, _ string) bool { return p.decidedOn(node.UID, item) })
 	removed := slices.Concat(items, p.RuleEdits()).Removed()
-	changed = len(items) > 0 || p.HasCause(CauseRegistrationTaint) || slices.ContainsFunc(removed, p.StampBefore.Lists)
-	return p.StampBefore.Merge(given, p.SourceRecord, node.Version).Remove(removed), changed
+	changed = len(items) > 0 || p.HasCause(CauseRegistrationTaint) || p.Boot != "" || slices.ContainsFunc(removed, p.StampBefore.Lists)
+	next = p.StampBefore.Merge(given, p.SourceRecord, node.Version).Remove(removed)
+	next.Boot = cmp.Or(p.Boot, next.Boot)
+	return next, changed
 }
 
 // decidedOn reports whether an item is restored that was decided on this object.

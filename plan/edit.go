@@ -21,7 +21,7 @@ const (
 	CauseEndedRule                      // a rule has set or removed it, and none does any more
 	CauseMigration                      // a migration has renamed it
 	CauseDerivedTaint                   // a taint that follows from labels by a rule, or no longer does
-	CauseRegistrationTaint              // a taint that a new Node gets once
+	CauseRegistrationTaint              // a taint that a new Node gets once, or again after a reboot
 	CauseGate                           // the gate is closed or lifted
 )
 

@@ -79,7 +79,8 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 	if gated && !refused && len(p.LabelsWithoutRoom) == 0 && r.Quarantined == nil {
 		p.add(LiftGate(gate)...)
 	}
-	if gated && !node.Registered(inputs.GuardInForce) && (p.HasCause(CauseRecord) || p.LiftsGate()) { // what is removed while the Node waits is not fought over
+	registers := gated && !node.Registered(inputs.GuardInForce)
+	if registers && (p.HasCause(CauseRecord) || p.LiftsGate()) { // what is removed while the Node waits is not fought over
 		p.addRegistrationTaints(node, itemsAfter, inputs.Policy)
 	}
 	var stamped bool
@@ -87,6 +88,7 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 		p.StampBefore.Brought = node.KubeletLabels(r, inputs.Policy)
 	}
 	p.restoreOwners(r, node, inputs)
+	p.followBoot(node, itemsAfter, registers, inputs.Policy)
 	p.RequeueAfter = requeueAfter(p.Rules, node, inputs.Now)
 	return p
 }
@@ -107,6 +109,29 @@ func (p *Plan) addRegistrationTaints(node *observe.Node, itemsAfter map[string]s
 	}
 	taints, _ := p.TaintsAfter(node)
 	p.add(TaintEdits(CauseRegistrationTaint, false, policy.WithoutKeys(wanted, taints)...)...)
+}
+
+// followBoot notes the boot of the machine in the stamp. A Node whose stamp names another one has rebooted: it gets again what it gets on reboot. The first
+// boot that is known is only noted, so a policy that begins to ask for it taints no Node. Once noted, it is kept current under any policy. If the stamp has
+// no room for it, nothing is added: it would be added again and again.
+func (p *Plan) followBoot(node *observe.Node, itemsAfter map[string]string, registers bool, pol policy.Policy) {
+	noted := p.StampBefore.Boot
+	switch {
+	case node.BootID == "" || node.BootID == noted || noted == "" && !pol.NotesBoots():
+		return
+	case registers: // its taints are for this boot, and their stamp names it
+		p.StampBefore.Boot = node.BootID
+		return
+	}
+	edits := p.Edits
+	if p.Boot = node.BootID; noted != "" {
+		taints, _ := p.TaintsAfter(node)
+		p.Edits = slices.Clone(p.Edits)
+		p.add(TaintEdits(CauseRegistrationTaint, false, policy.WithoutKeys(pol.RebootTaints(itemsAfter), taints)...)...)
+	}
+	if p.AnnotationPatch(node)[policy.StampAnnotation] == nil {
+		p.Boot, p.Edits = "", edits
+	}
 }
 
 // compareTaints compares the taints of a Node, of which some are derived, with what the rules want.

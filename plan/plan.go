@@ -36,6 +36,10 @@ type Plan struct {
 	// ManagedFields is metadata.managedFields of the Node with these managers. It is nil although there are RestoredOwners while the Node has to be read first.
 	ManagedFields []metav1.ManagedFieldsEntry
 
+	// Boot is the ID of the boot that the stamp names after the change, where it is a reason for the change; empty: it is none. If the stamp named another
+	// one before, registration taints are added again because of the reboot.
+	Boot string
+
 	// ByClient says that the change follows a client's decision: an operator's command, or a declared emergency. No annotation of nodekeep lists it.
 	ByClient bool
 
@@ -202,6 +206,9 @@ func (p Plan) EnforcedItems() (all []DesiredItem) {
 	if len(p.RestoredOwners) > 0 {
 		all = append(all, p.desiredOwners())
 	}
+	if p.Boot != "" {
+		all = append(all, desiredBoot())
+	}
 	return all
 }
 
@@ -226,10 +233,16 @@ func (p Plan) desiredOwners() DesiredItem {
 	return DesiredItem{Item: ManagedFieldsItem, Value: strings.Join(slices.Sorted(maps.Keys(p.RestoredOwners)), ", ")}
 }
 
+// desiredBoot returns the item that stands for the boot in the stamp. It names no boot, so that a kubelet which reports another one each second is waited for, too.
+func desiredBoot() DesiredItem { return DesiredItem{Item: policy.StampAnnotation} }
+
 // WithoutItems returns the plan less the desired items that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
 func (p Plan) WithoutItems(drop func(DesiredItem) bool) (rest Plan, dropped bool) {
 	if len(p.RestoredOwners) > 0 && drop(p.desiredOwners()) { // no gate stays for them
 		p.RestoredOwners, p.ManagedFields = nil, nil
+	}
+	if p.Boot != "" && drop(desiredBoot()) { // nor for a boot, whose taints come with it
+		p.Boot, p.Edits = "", p.filter(func(edit Edit) bool { return edit.Cause != CauseRegistrationTaint })
 	}
 	if !slices.ContainsFunc(p.EnforcedItems(), drop) {
 		return p, false
@@ -238,7 +251,7 @@ func (p Plan) WithoutItems(drop func(DesiredItem) bool) (rest Plan, dropped bool
 	rest.Edits = slices.DeleteFunc(slices.Clone(p.Edits), func(edit Edit) bool {
 		return edit.Cause == CauseGate && edit.Removed || edit.Cause != CauseRegistrationTaint && drop(edit.DesiredItem)
 	})
-	if !rest.HasCause(CauseRecord) { // registration taints come with the first item or when the gate is lifted
+	if !rest.HasCause(CauseRecord) && rest.Boot == "" { // registration taints come with the first item, when the gate is lifted, or with a boot
 		rest.deleteEdits(func(edit Edit) bool { return edit.Cause == CauseRegistrationTaint })
 	}
 	droppedTaints := slices.DeleteFunc(slices.Clone(p.WithCause(CauseDerivedTaint)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })

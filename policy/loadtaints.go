@@ -33,7 +33,7 @@ func (r *ruleReader) taintRules(f Taints, path *field.Path) (register, rules []t
 	for i, entry := range f.Register {
 		fieldPath := path.Child("register").Index(i)
 		selector := r.selector(entry.NodeSelector, fieldPath.Child("nodeSelector"))
-		register = r.add(register, entry.Taint, selector, fieldPath.Child("taint"))
+		register = r.add(register, taintRule{selector: selector, onReboot: entry.OnReboot}, entry.Taint, fieldPath.Child("taint"))
 	}
 	for i, entry := range f.Rules {
 		fieldPath := path.Child("rules").Index(i)
@@ -46,7 +46,7 @@ func (r *ruleReader) taintRules(f Taints, path *field.Path) (register, rules []t
 				r.invalid(fieldPath.Child("taint"), entry.Taint, "a rule cannot make it: it belongs to "+owner)
 			}
 		}
-		rules = r.add(rules, entry.Taint, selector, fieldPath.Child("taint"))
+		rules = r.add(rules, taintRule{selector: selector}, entry.Taint, fieldPath.Child("taint"))
 	}
 	// Who removes a registration taint would see a rule add it again.
 	for _, registered := range register {
@@ -68,14 +68,14 @@ func (r *ruleReader) selector(text string, path *field.Path) labels.Selector {
 	return selector
 }
 
-// add reads a taint, "key=value:effect" or "key:effect" as kubectl taint writes it, and appends a rule that makes it. If selector is wrong,
+// add reads the taint of a rule, "key=value:effect" or "key:effect" as kubectl taint writes it, and appends the rule. If its selector is wrong,
 // it is nil, and nothing that depends on it is checked. A wrong rule is left out.
-func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selector, path *field.Path) []taintRule {
+func (r *ruleReader) add(rules []taintRule, rule taintRule, text string, path *field.Path) []taintRule {
 	if text == "" {
 		r.errs = append(r.errs, field.Required(path, "must be a taint, key=value:effect or key:effect"))
 		return rules
 	}
-	rule := taintRule{selector: selector, taint: parseTaint(text)}
+	rule.taint = parseTaint(text)
 	problems := rule.problems()
 	if r.gate.Matches(rule.taint) {
 		problems = append(problems, "is the gate, which nodekeep adds and removes by itself")
@@ -83,11 +83,11 @@ func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selecto
 	for _, problem := range problems {
 		r.invalid(path, text, problem)
 	}
-	if len(problems) > 0 || selector == nil {
+	if len(problems) > 0 || rule.selector == nil {
 		return rules
 	}
 	for _, earlier := range rules {
-		if record.TaintKey(earlier.taint) == record.TaintKey(rule.taint) && earlier.taint.Value != rule.taint.Value && canonical(earlier.selector) == canonical(selector) {
+		if record.TaintKey(earlier.taint) == record.TaintKey(rule.taint) && earlier.taint.Value != rule.taint.Value && canonical(earlier.selector) == canonical(rule.selector) {
 			r.invalid(path, text, "an earlier entry with an equal selector says "+earlier.taint.ToString()+"; a Node can have one taint of a key and effect")
 			return rules
 		}

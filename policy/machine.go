@@ -26,6 +26,17 @@ func identity(shown string) string {
 	return shown
 }
 
+// maxBootID is how long the ID of a boot may be. Real ones have 36 characters at most. A kubelet chooses it, and the stamp of its Node names it.
+const maxBootID = 64
+
+// BootOf returns the ID of the boot that a Node shows; empty: it is not known, or it is too long.
+func BootOf(info corev1.NodeSystemInfo) string {
+	if id := Text(info.BootID); len(id) <= maxBootID {
+		return id
+	}
+	return ""
+}
+
 // OnMismatch says what happens when another machine registers under the name of a Node.
 // +kubebuilder:validation:Enum=restore;quarantine;forget
 type OnMismatch string

@@ -108,6 +108,9 @@ type Registration struct {
 	Taint string `json:"taint"`
 	// Which Nodes get it, as kubectl -l takes it. Without one, all.
 	NodeSelector string `json:"nodeSelector"`
+	// Whether a Node gets it again whenever its machine has rebooted (status.nodeInfo.bootID has changed); false by default. With NoExecute, Pods
+	// that started again after the reboot are evicted then.
+	OnReboot bool `json:"onReboot"`
 }
 
 // TaintRule is an entry of taints.rules.

@@ -20,6 +20,7 @@ type taintRule struct {
 	selector labels.Selector
 	taint    corev1.Taint // its value may hold the placeholder
 	copies   string       // the label whose value takes the placeholder's place; empty: none does
+	onReboot bool         // a Node gets the taint of a registration again after each reboot
 }
 
 // haveTaint reports whether a rule makes a taint of this key and effect.
@@ -29,18 +30,28 @@ func haveTaint(rules []taintRule, item string) bool {
 
 // taintsFor applies rules in order; the first that selects the Node decides a key and effect.
 func taintsFor(rules []taintRule, nodeLabels map[string]string) []corev1.Taint {
-	var made []corev1.Taint
+	all, _ := taintsOf(rules, nodeLabels)
+	return all
+}
+
+// taintsOf returns the same, and those of them that a Node gets again after a reboot.
+func taintsOf(rules []taintRule, nodeLabels map[string]string) (made, onReboot []corev1.Taint) {
 	for _, rule := range rules {
 		if !rule.selector.Matches(labels.Set(nodeLabels)) {
 			continue
 		}
 		taint := rule.make(nodeLabels[rule.copies])
 		if record.Valid(record.TaintKey(taint), taint.Value) { // the labels may come from a record that a client edited
-			made = append(made, WithoutKeys([]corev1.Taint{taint}, made)...)
+			decided := WithoutKeys([]corev1.Taint{taint}, made)
+			made = append(made, decided...)
+			if rule.onReboot {
+				onReboot = append(onReboot, decided...)
+			}
 		}
 	}
 	record.SortTaints(made)
-	return made
+	record.SortTaints(onReboot)
+	return made, onReboot
 }
 
 // make returns the rule's taint for a value of the label that it copies.

@@ -62,6 +62,32 @@ func TestRegistrationTaintsOfAnyNode(t *testing.T) {
 	assert.Empty(t, Policy{}.TaintsFor(map[string]string{"gpu": "a100"}))
 }
 
+func TestTheEntryThatDecidesATaintSaysWhetherARebootAddsItAgain(t *testing.T) {
+	p := policyOf(t, `{register: [{taint: "checked=a100:NoSchedule", nodeSelector: gpu=a100}, {taint: "checked=gpu:NoSchedule", nodeSelector: gpu, onReboot: true},
+  {taint: "network:NoExecute", onReboot: true}, {taint: "once:NoSchedule", onReboot: false}, {taint: "kind={value}:NoSchedule", nodeSelector: gpu, onReboot: true}]}`)
+	for name, tt := range map[string]struct {
+		labels map[string]string
+		want   string
+	}{
+		"an entry without a selector":              {nil, "network:NoExecute"},
+		"an entry that selects it, and a copy":     {map[string]string{"gpu": "h100"}, "checked=gpu:NoSchedule,kind=h100:NoSchedule,network:NoExecute"},
+		"an earlier entry without onReboot counts": {map[string]string{"gpu": "a100"}, "kind=a100:NoSchedule,network:NoExecute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, Shown(p.RebootTaints(tt.labels)))
+			assert.Subset(t, p.RegistrationTaints(tt.labels), p.RebootTaints(tt.labels), "a registration adds them, too")
+		})
+	}
+	assert.True(t, p.NotesBoots())
+	assert.Empty(t, p.WithEmergency(true).RebootTaints(nil))
+	assert.True(t, p.WithEmergency(true).NotesBoots(), "a reboot in an emergency adds no taint after it")
+	once := policyOf(t, `{register: [{taint: "once:NoSchedule"}]}`)
+	assert.Empty(t, once.RebootTaints(nil))
+	assert.False(t, once.NotesBoots())
+	assert.False(t, Default().NotesBoots())
+	assert.Empty(t, loadPolicy(t, gpuProfile).RebootTaints(map[string]string{"gpu": "yes"}), "verification has reverify for that")
+}
+
 func TestRulesMake(t *testing.T) {
 	tests := map[string]struct {
 		rules string

@@ -30,6 +30,19 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 	return taints
 }
 
+// RebootTaints returns those of taints.register that a Node with these labels gets again after a reboot; none during an emergency.
+func (p Policy) RebootTaints(labels map[string]string) (taints []corev1.Taint) {
+	if !p.suspended {
+		_, taints = taintsOf(p.register, labels)
+	}
+	return taints
+}
+
+// NotesBoots reports whether any taint is added again after a reboot, so that the boot of each Node is noted.
+func (p Policy) NotesBoots() bool {
+	return slices.ContainsFunc(p.register, func(rule taintRule) bool { return rule.onReboot })
+}
+
 // AllRegistrationTaints returns those that the policy adds at registration, to any Node.
 func (p Policy) AllRegistrationTaints() []corev1.Taint {
 	var all []corev1.Taint

@@ -18,6 +18,9 @@ type Stamp struct {
 	Brought map[string]string `json:"brought,omitempty"`
 	// Opened are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
 	Opened []string `json:"opened,omitzero"`
+	// Boot is the ID of the boot that the object's registration taints were last given for, or that was only noted; empty: none is known. If the
+	// machine runs another boot, it has rebooted since.
+	Boot string `json:"boot,omitempty"`
 }
 
 // Given is a value that nodekeep set, as [Listed] writes it.

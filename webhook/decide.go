@@ -110,16 +110,16 @@ func (d decision) annotated(in incoming, node *observe.Node, k known, p policy.P
 }
 
 // stampOf returns what the stamp says of the object once the decision is carried out. Nothing is claimed of an object from
-// which the record was kept.
+// which the record was kept, but which boot its registration taints are for.
 func (d decision) stampOf(in incoming, node *observe.Node, k known, p policy.Policy) record.Stamp {
 	if d.outcome == unreadableRecord || d.outcome == otherMachine {
-		return record.Stamp{}
+		return record.Stamp{Boot: in.bootID}
 	}
 	from := k.record
 	if d.owners.updated == nil {
 		from = from.WithoutOwners()
 	}
-	stamp := record.Stamp{Brought: d.ItemsOfCreate(node, k.record, p, in.occasion)}.Merge(d.restored, from, 0)
+	stamp := record.Stamp{Brought: d.ItemsOfCreate(node, k.record, p, in.occasion), Boot: in.bootID}.Merge(d.restored, from, 0)
 	if k.follow != nil && len(stamp.Given) > 0 {
 		stamp.Followed = k.record.Followed
 	}

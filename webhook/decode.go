@@ -41,6 +41,7 @@ type incoming struct {
 	size          int            // bytes of the object as it came
 	selfTest      bool           // the dry run that proves the inline route
 	machine       record.Machine // zero unless the policy uses it
+	bootID        string         // empty unless the policy notes it
 	facts         classify.Facts // zero unless the policy has rules for labels
 }
 
@@ -135,8 +136,11 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 	if node.Spec != nil {
 		in.hasSpec, in.taints, in.cordoned, providerID = true, node.Spec.Taints, node.Spec.Unschedulable, node.Spec.ProviderID
 	}
+	info := node.Status.NodeInfo
+	if p.NotesBoots() {
+		in.bootID = policy.BootOf(info)
+	}
 	if p.WantsMachine() {
-		info := node.Status.NodeInfo
 		in.machine = policy.MachineOf(providerID, info.SystemUUID, info.MachineID)
 		in.facts = classify.Facts{
 			Name: policy.Text(in.node), ProviderID: policy.Text(providerID), Uninitialized: classify.Uninitialized(in.taints),
@@ -153,7 +157,7 @@ func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	if kind := decoder.PeekKind(); kind != '{' {
 		return partialNode{}, errors.New("it is no JSON object")
 	}
-	left, wantsStatus := 2, p.WantsMachine()
+	left, wantsStatus := 2, p.WantsMachine() || p.NotesBoots()
 	if wantsStatus {
 		left++
 	}

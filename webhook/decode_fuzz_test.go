@@ -76,6 +76,7 @@ func FuzzDecode(f *testing.F) {
 		assert.True(t, in.hasSpec || in.taints == nil)
 		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), in.machine)
 		assert.Equal(t, policy.SystemOf(node.Status.NodeInfo), in.facts.System)
+		assert.Equal(t, policy.BootOf(node.Status.NodeInfo), in.bootID)
 		for name, amount := range in.facts.Capacity {
 			assert.Contains(t, []corev1.ResourceName{"cpu", "nvidia.com/gpu"}, name, "no rule looks at others")
 			assert.Zero(t, amount.Cmp(node.Status.Capacity[name]), name)
@@ -106,7 +107,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 			n.Labels = map[string]string{"a\xff": "\xfe", "a\xfe": "\x00", "b:NoSchedule": ""}
 		},
 		func(n *corev1.Node) {
-			n.Spec.ProviderID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "p\x00s", "\xff", "m\x00\xff"
+			n.Spec.ProviderID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID, n.Status.NodeInfo.BootID = "p\x00s", "\xff", "m\x00\xff", "b\xff\x00"
 		},
 		func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a\xff", Value: "\x00", Effect: "\xff"}} },
 		func(n *corev1.Node) { n.Status.Capacity = corev1.ResourceList{"a\xff": {}, "a\xfe": {}} },
@@ -154,6 +155,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 		assert.Equal(t, sent.Spec.Taints, in.taints)
 		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), in.machine,
 			"webhook and capture see the same machine")
+		assert.Equal(t, policy.BootOf(node.Status.NodeInfo), in.bootID, "and the same boot")
 		d := decide(in, known{current: true}, p)
 		_, err = encode(patch(in, d))
 		require.NoError(t, err)
@@ -164,6 +166,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 func looking(t testing.TB) policy.Policy {
 	t.Helper()
 	return load(t, `machine: {onMismatch: quarantine}
+taints: {register: [{taint: "a:NoSchedule", onReboot: true}]}
 labels: {rules: [
   {name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, kernel: ">=6.1", kubelet: v1*, features: {Resize: "*"}}, set: {size: large}}]}`)
 }

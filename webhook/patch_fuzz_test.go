@@ -348,6 +348,11 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	}
 	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)
 	require.Equal(t, brought, orEmpty(stamp.Brought))
+	if boot := policy.BootOf(s.old.Status.NodeInfo); s.policy.NotesBoots() {
+		require.Equal(t, boot, stamp.Boot)
+	} else {
+		require.Empty(t, stamp.Boot)
+	}
 	next := record.Join(s.updated.Labels, s.updated.Spec.Taints)
 	record.JoinAnnotations(next, s.updated.Annotations)
 	for key, set := range stamp.Given {

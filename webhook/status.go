@@ -39,7 +39,7 @@ func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (sta
 	return status, err
 }
 
-// readInfo reads the texts of nodeInfo that machines and rules use.
+// readInfo reads the texts of nodeInfo that are used.
 func readInfo(decoder *jsontext.Decoder, info *corev1.NodeSystemInfo) error {
 	return members(decoder, func(name string) (proceed bool, err error) {
 		text := textOf(info, name)
@@ -59,6 +59,8 @@ func textOf(info *corev1.NodeSystemInfo, name string) *string {
 	switch name {
 	case "machineID":
 		return &info.MachineID
+	case "bootID":
+		return &info.BootID
 	case "systemUUID":
 		return &info.SystemUUID
 	case "architecture":

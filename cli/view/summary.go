@@ -102,6 +102,8 @@ func pendingWork(s nodestate.State, inputs plan.Inputs) string {
 		return "taints to follow the rules"
 	case capture.StepRestoreOwners:
 		return "owners to restore"
+	case capture.StepNoteBoot:
+		return "boot to be noted"
 	case capture.StepQuarantine, capture.StepNewMachine:
 		return "another machine"
 	case capture.StepReturnMachine:

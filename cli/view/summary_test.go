@@ -53,6 +53,7 @@ func TestWhatIsLeftToDoAboutANode(t *testing.T) {
 		"a new object that has all":         {statetest.State(statetest.Live(combined), statetest.Recorded(combined, statetest.OfAnother)), "change not recorded yet"},
 		"the gate":                          {statetest.State(statetest.Live(combined, gatedFor(time.Hour)), statetest.Recorded(combined)), "gate to be lifted"},
 		"two machines":                      {statetest.State(statetest.Live(combined), statetest.Recorded(combined, statetest.Quarantining(combined))), "quarantined"},
+		"a boot":                            {statetest.State(statetest.Live(combined, rebooted), statetest.Recorded(combined)), "boot to be noted"},
 		"an owner":                          {statetest.State(statetest.Live(combined, ofNodekeep), statetest.Recorded(combined, ofArgo)), "owners to restore"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,4 +62,10 @@ func TestWhatIsLeftToDoAboutANode(t *testing.T) {
 			assert.Equal(t, c.want == "", summary.Current)
 		})
 	}
+}
+
+// rebooted has the Node run another boot than its stamp names.
+func rebooted(n *corev1.Node) {
+	n.Status.NodeInfo.BootID = "2"
+	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{Boot: "1"}.String()}
 }
