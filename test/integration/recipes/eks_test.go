@@ -31,7 +31,7 @@ func TestLabelsAndTaintsOfAnEKSNodeGroupAreInTheAnswerToTheCREATE(t *testing.T) 
 
 	for title, inline := range map[string]bool{"protected labels are deferred": false, "protected labels are inline": true} {
 		t.Run(title, func(t *testing.T) {
-			policy := block(t, "labels-in-git.md", "EKS: roles of managed node groups", "apiVersion: nodekeep.dev/v1alpha1\n")
+			policy := yamlOf(t, "labels-in-git.md", "EKS: roles of managed node groups", "apiVersion: nodekeep.dev/v1alpha1\n")
 			if inline {
 				policy = strings.Replace(policy, "  labels:\n", "  labels:\n    protected: inline\n", 1)
 			}

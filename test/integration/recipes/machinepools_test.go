@@ -32,9 +32,9 @@ func TestNodesOfAMachinePoolGetTheirLabelsByTheKubeletAndRules(t *testing.T) {
 		heading       = "Cluster API: labels of MachinePools"
 	)
 	require.NoError(t, nodekeep.ApplyCRDs(t.Context(), harness.MachinePoolCRDs, harness.KubeadmConfigCRDs))
-	apply(t, block(t, "platforms.md", heading, "apiVersion: bootstrap.cluster.x-k8s.io/v1beta2\n"))
+	apply(t, yamlOf(t, "platforms.md", heading, "apiVersion: bootstrap.cluster.x-k8s.io/v1beta2\n"))
 	apply(t, machinePool)
-	use(t, block(t, "platforms.md", heading, "labels:\n"))
+	use(t, yamlOf(t, "platforms.md", heading, "labels:\n"))
 	t.Cleanup(func() { deleteNode(t, name) })
 
 	// What kubeadm gives to the kubelet of a Node of the pool.

@@ -12,18 +12,30 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// block returns the first YAML of a section of a page of the docs that begins so.
-func block(t *testing.T, page, heading, start string) string {
+// section returns a section of a page of the docs.
+func section(t *testing.T, page, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", page))
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "# "+heading+"\n")
+	_, rest, found := strings.Cut(string(text), "# "+heading+"\n")
 	require.True(t, found, "%s has no section %q", page, heading)
-	section, _, _ = strings.Cut(section, "\n## ")
-	_, rest, found := strings.Cut(section, "```yaml\n"+start)
-	require.True(t, found, "section %q of %s has no YAML that begins with %q", heading, page, start)
-	yaml, _, _ := strings.Cut(rest, "```")
-	return start + yaml
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	return rest
+}
+
+// block returns the first block of a language in a section of a page that begins so.
+func block(t *testing.T, page, heading, language, start string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(section(t, page, heading), "```"+language+"\n"+start)
+	require.True(t, found, "section %q of %s has no block that begins with %q", heading, page, start)
+	rest, _, _ = strings.Cut(rest, "```")
+	return start + rest
+}
+
+// yamlOf returns the first YAML of a section of a page that begins so.
+func yamlOf(t *testing.T, page, heading, start string) string {
+	t.Helper()
+	return block(t, page, heading, "yaml", start)
 }
 
 // use makes a policy of the docs the one in force, until the test ends.

@@ -14,31 +14,62 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-const quickStart = "Quick start on kind and k3s"
+const (
+	platforms  = "platforms.md"
+	quickStart = "Quick start on kind and k3s"
+)
 
-// cell returns the commands of a step in the table of the quick start: for kind, or for k3s.
-func cell(t *testing.T, step string, k3s bool) (commands []string) {
+// step returns the commands of a step in the table of the quick start, for kind and for k3s.
+func step(t *testing.T, name string) (kind, k3s []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "platforms.md"))
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "## "+quickStart+"\n")
-	require.True(t, found)
-	_, row, found := strings.Cut(section, "\n| "+step+" | ")
-	require.True(t, found, "the table has no step %q", step)
+	_, row, found := strings.Cut(section(t, platforms, quickStart), "\n| "+name+" | ")
+	require.True(t, found, "the table has no step %q", name)
 	row, _, _ = strings.Cut(row, "\n")
-	cells := strings.Split(strings.ReplaceAll(row, `\|`, "\x00"), " | ")
-	chosen := cells[0]
-	if k3s && !strings.HasPrefix(cells[1], "the same") {
-		chosen = cells[1]
+	first, second, _ := strings.Cut(row, " | ")
+	kind = commandsOf(first)
+	if strings.HasPrefix(second, "the same") {
+		return kind, kind
 	}
-	for _, code := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(chosen, -1) {
-		commands = append(commands, strings.ReplaceAll(code[1], "\x00", "|"))
+	return kind, commandsOf(second)
+}
+
+func commandsOf(cell string) (commands []string) {
+	for _, code := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(cell, -1) {
+		commands = append(commands, code[1])
 	}
 	return commands
 }
 
+// rolesOf reads a configuration as kind does, and returns the roles of its nodes.
+func rolesOf(t *testing.T, file string) []string {
+	t.Helper()
+	config, err := os.Open(file)
+	require.NoError(t, err)
+	defer func() { _ = config.Close() }()
+	read := exec.CommandContext(t.Context(), "go", "run", "-C", filepath.Join(harness.Root(), "test", "programs", "kind"), ".")
+	read.Stdin = config
+	out, err := read.Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+// imagesOf renders what a command of helm installs, and returns the images of its Pods.
+func imagesOf(t *testing.T, dir, command string) (images []string) {
+	t.Helper()
+	command, found := strings.CutPrefix(command, "helm install nodekeep manifests/chart ")
+	require.True(t, found, command)
+	flags := strings.Fields(strings.ReplaceAll(command, "values.yaml", filepath.Join(dir, "values.yaml")))
+	rendered, err := harness.RunHelm(t.Context(), append([]string{"template", "nodekeep", harness.Chart()}, flags...)...)
+	require.NoError(t, err)
+	assert.NotContains(t, string(rendered), "imagePullPolicy: IfNotPresent")
+	for _, image := range regexp.MustCompile(`(?m)^ *image: *"?([^"\s]+)`).FindAllStringSubmatch(string(rendered), -1) {
+		images = append(images, image[1])
+	}
+	return images
+}
+
 func TestTheQuickStartOnKindAndK3sGoesAsFarAsItCanHere(t *testing.T) {
-	commands := commandsOf(t, quickStart)
+	commands := strings.Split(strings.TrimSpace(block(t, platforms, quickStart, "sh", "")), "\n")
 	require.Len(t, commands, 4)
 	dir := t.TempDir()
 	shell := func(line string) string {
@@ -46,66 +77,39 @@ func TestTheQuickStartOnKindAndK3sGoesAsFarAsItCanHere(t *testing.T) {
 		return nodekeep.Shell(t, nodekeep.AdminKubeconfig(), dir, line).RequireDone(t).Out
 	}
 	shell(commands[0])
-	config, err := os.Open(filepath.Join(dir, "kind.yaml"))
-	require.NoError(t, err)
-	defer func() { _ = config.Close() }()
-	read := exec.CommandContext(t.Context(), "go", "run", "-C", filepath.Join(harness.Root(), "test", "programs", "kind"), ".")
-	read.Stdin = config
-	roles, err := read.Output()
-	require.NoError(t, err)
-	assert.Equal(t, "Cluster kind.x-k8s.io/v1alpha4\ncontrol-plane\nworker\n", string(roles))
-
+	assert.Equal(t, []string{"Cluster", "kind.x-k8s.io/v1alpha4", "control-plane", "worker"}, rolesOf(t, filepath.Join(dir, "kind.yaml")))
 	shell(commands[1])
-	flags := strings.Fields(strings.TrimPrefix(commands[2], "helm install nodekeep manifests/chart"))
-	for i, flag := range flags {
-		if flag == "values.yaml" {
-			flags[i] = filepath.Join(dir, flag)
-		}
-	}
-	rendered, err := harness.RunHelm(t.Context(), append([]string{"template", "nodekeep", harness.Chart()}, flags...)...)
-	require.NoError(t, err)
 	chart, err := os.ReadFile(filepath.Join(harness.Chart(), "Chart.yaml"))
 	require.NoError(t, err)
 	version := regexp.MustCompile(`(?m)^appVersion: *"?([^"\n]*)`).FindStringSubmatch(string(chart))
 	require.NotNil(t, version)
-	images := regexp.MustCompile(`(?m)^ *image: *"?([^"\s]+)`).FindAllStringSubmatch(string(rendered), -1)
+	images := imagesOf(t, dir, commands[2])
 	require.NotEmpty(t, images)
 	for _, image := range images {
-		assert.Equal(t, "nodekeep:"+version[1], image[1], "what make image writes")
+		assert.Equal(t, "nodekeep:"+version[1], image, "what make image writes")
 	}
-	assert.NotContains(t, string(rendered), "imagePullPolicy: IfNotPresent")
 
-	for name, k3s := range map[string]bool{"kind-worker": false, "k3s-host": true} {
+	deletes, deletesOnK3s := step(t, "delete the Node")
+	restarts, restartsOnK3s := step(t, "restart the kubelet")
+	shows, showsOnK3s := step(t, "see the label")
+	for name, row := range map[string]struct{ deletes, restarts, shows []string }{
+		"kind-worker": {deletes, restarts, shows}, "k3s-host": {deletesOnK3s, restartsOnK3s, showsOnK3s},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(func() { deleteNode(t, name) })
-			node := nodekeep.Register(t, name)
-			run := func(commands ...string) (out string) {
+			run := func(commands ...string) string {
 				t.Helper()
 				require.NotEmpty(t, commands)
-				for _, command := range commands {
-					out = shell(strings.ReplaceAll(command, "NODE", name))
-				}
-				return out
+				return shell(strings.ReplaceAll(strings.Join(commands, "\n"), "NODE", name))
 			}
+			node := nodekeep.Register(t, name)
 			run(commands[3])
 			nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})
-			run(cell(t, "delete the Node", k3s)...)
+			run(row.deletes...)
 			nodekeep.WaitDeletionRecorded(t, name)
-			assert.Contains(t, cell(t, "restart the kubelet", k3s)[0], "systemctl restart k")
+			require.NotEmpty(t, row.restarts)
 			nodekeep.Register(t, name) // what a restart of the kubelet does
-			assert.Regexp(t, `(?m)^`+name+` .* ci$`, run(cell(t, "see the label", k3s)...))
+			assert.Regexp(t, `(?m)^`+name+` .* ci$`, run(row.shows...))
 		})
 	}
-}
-
-// commandsOf returns the lines of the shell block of a section of docs/platforms.md.
-func commandsOf(t *testing.T, heading string) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "platforms.md"))
-	require.NoError(t, err)
-	_, section, _ := strings.Cut(string(text), "## "+heading+"\n")
-	_, section, found := strings.Cut(section, "```sh\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n```")
-	return strings.Split(section, "\n")
 }

@@ -79,7 +79,7 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	refused(applyAsTalos(t, name, own, taint), "is not allowed to modify taints")
 	deleteNode(t, name)
 
-	policy := block(t, "labels-in-git.md", "Talos: roles of workers", "labels:\n")
+	policy := yamlOf(t, "labels-in-git.md", "Talos: roles of workers", "labels:\n")
 	use(t, policy)
 	watcher := nodekeep.WatchNodes(t)
 	created := nodekeep.Register(t, name)
