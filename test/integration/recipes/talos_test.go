@@ -75,6 +75,7 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	}
 	t.Cleanup(func() { deleteNode(t, name) })
 	nodekeep.Register(t, name)
+	nodekeep.WaitRestored(t, name, nil) // an UPDATE of a state with the gate would be refused for the taints alone
 	refused(applyAsTalos(t, name, map[string]string{"rack": "7", role: ""}), "is not allowed to modify labels: "+role)
 	refused(applyAsTalos(t, name, own, taint), "is not allowed to modify taints")
 	deleteNode(t, name)
@@ -109,7 +110,7 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 		nodekeep.DeleteNode(t, name)
 		nodekeep.WaitDeletionRecorded(t, name)
 		nodekeep.Register(t, name)
-		nodekeep.WaitRestored(t, name, map[string]string{role: ""}) // an UPDATE of a state with the gate would be refused: Talos tries again
+		nodekeep.WaitRestored(t, name, map[string]string{role: ""}) // as above; Talos itself tries again
 		require.NoError(t, applyAsTalos(t, name, map[string]string{"rack": "8"}), "the machine configuration has another rack now")
 		node := nodekeep.Node(t, name)
 		assert.Equal(t, rack, node.Labels["rack"])
@@ -125,4 +126,10 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	require.NoError(t, applyAsTalos(t, name, own))
 	harness.Eventually(t, func() bool { return nodekeep.MustRecord(t, name).Items()["rack"] == "7" }, harness.Settles, 50*time.Millisecond, "nodekeep records it now")
 	registersAgain("7") // Talos does not change a label that is not its own
+
+	nodekeep.Label(t, name, map[string]any{"rack": nil}) // the next run begins without it
+	harness.Eventually(t, func() bool {
+		_, recorded := nodekeep.MustRecord(t, name).Items()["rack"]
+		return !recorded
+	}, harness.Settles, 50*time.Millisecond)
 }
