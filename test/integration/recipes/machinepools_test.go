@@ -9,7 +9,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// machinePool has labels for its Nodes where a user looks for them first. Its controller (1.13) leaves the labels of a Node alone.
+// machinePool has labels for its Nodes where a user looks for them first. Its controller (1.13) leaves the labels of a Node alone, and its provider
+// makes no Machines.
 const machinePool = `apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachinePool
 metadata: {name: gpu, namespace: default}
@@ -21,7 +22,7 @@ spec:
     spec:
       clusterName: my-cluster
       bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: gpu}}
-      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DockerMachinePool, name: gpu}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: ExampleMachinePool, name: gpu}
 `
 
 func TestNodesOfAMachinePoolGetTheirLabelsByTheKubeletAndRules(t *testing.T) {

@@ -19,17 +19,18 @@ import (
 )
 
 const (
+	talosWorker = "talos-storage-1"
 	ownedLabels = "talos.dev/owned-labels"
 	ownedTaints = "talos.dev/owned-taints"
 )
 
 // applyAsTalos writes what a machine configuration says of a worker, as Talos does: with the kubelet's identity, all in one UPDATE. A label that
 // exists with another value and is not its own stays as it is.
-func applyAsTalos(t *testing.T, name string, labels map[string]string, taints ...string) error {
+func applyAsTalos(t *testing.T, labels map[string]string, taints ...string) error {
 	t.Helper()
-	nodes := nodekeep.Kubelet(t, name).CoreV1().Nodes()
+	nodes := nodekeep.Kubelet(t, talosWorker).CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
+		node, err := nodes.Get(t.Context(), talosWorker, metav1.GetOptions{})
 		require.NoError(t, err)
 		for key, value := range labels {
 			if _, exists := node.Labels[key]; !exists || strings.Contains(node.Annotations[ownedLabels], strconv.Quote(key)) {
@@ -63,7 +64,7 @@ func list(t *testing.T, keys []string) string {
 // talos#6750 and talos#13443: what Talos cannot set on a worker, a rule sets.
 func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) {
 	const (
-		name  = "talos-storage-1"
+		name  = talosWorker
 		role  = "node-role.kubernetes.io/storage"
 		taint = "storage:NoSchedule"
 	)
@@ -76,8 +77,8 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	t.Cleanup(func() { deleteNode(t, name) })
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, nil) // an UPDATE of a state with the gate would be refused for the taints alone
-	refused(applyAsTalos(t, name, map[string]string{"rack": "7", role: ""}), "is not allowed to modify labels: "+role)
-	refused(applyAsTalos(t, name, own, taint), "is not allowed to modify taints")
+	refused(applyAsTalos(t, map[string]string{"rack": "7", role: ""}), "is not allowed to modify labels: "+role)
+	refused(applyAsTalos(t, own, taint), "is not allowed to modify taints")
 	deleteNode(t, name)
 
 	policy := yamlOf(t, "labels-in-git.md", "Talos: roles of workers", "labels:\n")
@@ -92,12 +93,12 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 		assert.True(t, harness.Gated(state.Node) || has(state.Node, role) && harness.Carries(state.Node, taint), "no client sees it open without role and taint")
 	}
 
-	require.NoError(t, applyAsTalos(t, name, own), "what its own configuration keeps")
+	require.NoError(t, applyAsTalos(t, own), "what its own configuration keeps")
 	node = nodekeep.Node(t, name)
 	assert.Equal(t, "7", node.Labels["rack"])
 	assert.True(t, has(node, role) && harness.Carries(node, taint))
 
-	require.NoError(t, applyAsTalos(t, name, own, taint), "a taint that both declare: Talos changes nothing, and counts it as its own")
+	require.NoError(t, applyAsTalos(t, own, taint), "a taint that both declare: Talos changes nothing, and counts it as its own")
 	assert.Equal(t, `["storage"]`, nodekeep.Node(t, name).Annotations[ownedTaints])
 	node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -111,7 +112,7 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 		nodekeep.WaitDeletionRecorded(t, name)
 		nodekeep.Register(t, name)
 		nodekeep.WaitRestored(t, name, map[string]string{role: ""}) // as above; Talos itself tries again
-		require.NoError(t, applyAsTalos(t, name, map[string]string{"rack": "8"}), "the machine configuration has another rack now")
+		require.NoError(t, applyAsTalos(t, map[string]string{"rack": "8"}), "the machine configuration has another rack now")
 		node := nodekeep.Node(t, name)
 		assert.Equal(t, rack, node.Labels["rack"])
 		assert.True(t, has(node, role) && harness.Carries(node, taint), "%v", harness.TaintsOf(node))
@@ -123,7 +124,7 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	_, after, _ = strings.Cut(after, "\n")
 	nodekeep.SetPolicy(t, policytest.Manifest(before+after))
 	nodekeep.RulesInForce(t)
-	require.NoError(t, applyAsTalos(t, name, own))
+	require.NoError(t, applyAsTalos(t, own))
 	harness.Eventually(t, func() bool { return nodekeep.MustRecord(t, name).Items()["rack"] == "7" }, harness.Settles, 50*time.Millisecond, "nodekeep records it now")
 	registersAgain("7") // Talos does not change a label that is not its own
 

@@ -18,8 +18,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(cluster.Kind, cluster.APIVersion)
+	fmt.Fprintln(os.Stdout, cluster.Kind, cluster.APIVersion)
 	for _, node := range cluster.Nodes {
-		fmt.Println(node.Role)
+		fmt.Fprintln(os.Stdout, node.Role)
 	}
 }
