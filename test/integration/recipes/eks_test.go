@@ -31,11 +31,11 @@ func TestLabelsAndTaintsOfAnEKSNodeGroupAreInTheAnswerToTheCREATE(t *testing.T) 
 
 	for title, inline := range map[string]bool{"protected labels are deferred": false, "protected labels are inline": true} {
 		t.Run(title, func(t *testing.T) {
-			policy := yamlOf(t, "labels-in-git.md", "EKS: roles of managed node groups", "apiVersion: nodekeep.dev/v1alpha1\n")
+			policy := pageYAML(t, "labels-in-git.md", "EKS: roles of managed node groups", "apiVersion: nodekeep.dev/v1alpha1\n")
 			if inline {
 				policy = strings.Replace(policy, "  labels:\n", "  labels:\n    protected: inline\n", 1)
 			}
-			use(t, policy)
+			usePolicy(t, policy)
 			measure := func() {
 				const name = "ip-10-0-1-2.ec2.internal"
 				defer deleteNode(t, name)
@@ -43,7 +43,7 @@ func TestLabelsAndTaintsOfAnEKSNodeGroupAreInTheAnswerToTheCREATE(t *testing.T) 
 				created := nodekeep.RegisterNode(t, harness.RegistrationWith(name, group))
 				assert.True(t, harness.HasAll(created.Labels, labels), "the labels are in the answer to the CREATE: %v", created.Labels)
 				assert.True(t, harness.Carries(created, taint), "so is the taint: %v", harness.TaintsOf(created))
-				assert.Equal(t, inline, has(created, role), "the role")
+				assert.Equal(t, inline, hasLabel(created, role), "the role")
 				assert.Equal(t, !inline, harness.Gated(created), "without its role, it waits behind the gate")
 
 				nodekeep.WaitRestored(t, name, map[string]string{role: ""})
@@ -51,7 +51,7 @@ func TestLabelsAndTaintsOfAnEKSNodeGroupAreInTheAnswerToTheCREATE(t *testing.T) 
 				states := watcher.States(name)
 				for _, state := range states {
 					assert.True(t, harness.HasAll(state.Labels, labels) && harness.Carries(state.Node, taint), "no client sees the Node without them")
-					assert.True(t, has(state.Node, role) || harness.Gated(state.Node), "no client sees the Node open and without its role")
+					assert.True(t, hasLabel(state.Node, role) || harness.Gated(state.Node), "no client sees the Node open and without its role")
 				}
 				last := states[len(states)-1]
 				t.Logf("%s: labels and taint in the CREATE; the last change came %s after it", title, last.Time.Sub(states[0].Time).Round(time.Millisecond))
@@ -65,7 +65,7 @@ func TestLabelsAndTaintsOfAnEKSNodeGroupAreInTheAnswerToTheCREATE(t *testing.T) 
 	}
 }
 
-func has(node *corev1.Node, key string) bool {
+func hasLabel(node *corev1.Node, key string) bool {
 	_, found := node.Labels[key]
 	return found
 }

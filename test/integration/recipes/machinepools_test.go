@@ -33,9 +33,9 @@ func TestNodesOfAMachinePoolGetTheirLabelsByTheKubeletAndRules(t *testing.T) {
 		heading       = "Cluster API: labels of MachinePools"
 	)
 	require.NoError(t, nodekeep.ApplyCRDs(t.Context(), harness.MachinePoolCRDs, harness.KubeadmConfigCRDs))
-	apply(t, yamlOf(t, "platforms.md", heading, "apiVersion: bootstrap.cluster.x-k8s.io/v1beta2\n"))
-	apply(t, machinePool)
-	use(t, yamlOf(t, "platforms.md", heading, "labels:\n"))
+	applyStrictly(t, pageYAML(t, "platforms.md", heading, "apiVersion: bootstrap.cluster.x-k8s.io/v1beta2\n"))
+	applyStrictly(t, machinePool)
+	usePolicy(t, pageYAML(t, "platforms.md", heading, "labels:\n"))
 	t.Cleanup(func() { deleteNode(t, name) })
 
 	// What kubeadm gives to the kubelet of a Node of the pool.
@@ -48,7 +48,7 @@ func TestNodesOfAMachinePoolGetTheirLabelsByTheKubeletAndRules(t *testing.T) {
 	for range 2 { // a new Node, and one that registers again
 		created := nodekeep.RegisterNode(t, registration)
 		assert.Equal(t, "accelerated", created.Labels["example.com/class"], "a label of a rule is in the answer to the CREATE: %v", created.Labels)
-		assert.True(t, has(created, role) || harness.Gated(created), "the role is there, or the gate")
+		assert.True(t, hasLabel(created, role) || harness.Gated(created), "the role is there, or the gate")
 		// What the controller of MachinePools does with a Node.
 		nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{
 			"cluster.x-k8s.io/cluster-name": "my-cluster", "cluster.x-k8s.io/cluster-namespace": "default",

@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// section returns a section of a page of the docs.
-func section(t *testing.T, page, heading string) string {
+// pageSection returns a section of a page of the docs.
+func pageSection(t *testing.T, page, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", page))
 	require.NoError(t, err)
@@ -23,23 +23,23 @@ func section(t *testing.T, page, heading string) string {
 	return rest
 }
 
-// block returns the first block of a language in a section of a page that begins so.
-func block(t *testing.T, page, heading, language, start string) string {
+// pageBlock returns the first block of a language in a section of a page that begins so.
+func pageBlock(t *testing.T, page, heading, language, start string) string {
 	t.Helper()
-	_, rest, found := strings.Cut(section(t, page, heading), "```"+language+"\n"+start)
+	_, rest, found := strings.Cut(pageSection(t, page, heading), "```"+language+"\n"+start)
 	require.True(t, found, "section %q of %s has no block that begins with %q", heading, page, start)
 	rest, _, _ = strings.Cut(rest, "```")
 	return start + rest
 }
 
-// yamlOf returns the first YAML of a section of a page that begins so.
-func yamlOf(t *testing.T, page, heading, start string) string {
+// pageYAML returns the first YAML of a section of a page that begins so.
+func pageYAML(t *testing.T, page, heading, start string) string {
 	t.Helper()
-	return block(t, page, heading, "yaml", start)
+	return pageBlock(t, page, heading, "yaml", start)
 }
 
-// use makes a policy of the docs the one in force, until the test ends.
-func use(t *testing.T, policy string) {
+// usePolicy makes a policy of the docs the one in force, until the test ends.
+func usePolicy(t *testing.T, policy string) {
 	t.Helper()
 	if !strings.HasPrefix(policy, "apiVersion:") { // sections of a policy
 		policy = policytest.Manifest(policy)
@@ -50,8 +50,8 @@ func use(t *testing.T, policy string) {
 	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 }
 
-// apply applies objects of the docs. The API server refuses fields that their kinds do not have.
-func apply(t *testing.T, objects string) {
+// applyStrictly applies objects of the docs. The API server refuses fields that their kinds do not have.
+func applyStrictly(t *testing.T, objects string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "objects.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(objects), 0o600))

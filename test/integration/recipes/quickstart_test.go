@@ -19,10 +19,10 @@ const (
 	quickStart = "Quick start on kind and k3s"
 )
 
-// step returns the commands of a step in the table of the quick start, for kind and for k3s.
-func step(t *testing.T, name string) (kind, k3s []string) {
+// quickStartStep returns the commands of a step in the table of the quick start, for kind and for k3s.
+func quickStartStep(t *testing.T, name string) (kind, k3s []string) {
 	t.Helper()
-	_, row, found := strings.Cut(section(t, platforms, quickStart), "\n| "+name+" | ")
+	_, row, found := strings.Cut(pageSection(t, platforms, quickStart), "\n| "+name+" | ")
 	require.True(t, found, "the table has no step %q", name)
 	row, _, _ = strings.Cut(row, "\n")
 	first, second, _ := strings.Cut(row, " | ")
@@ -69,7 +69,7 @@ func imagesOf(t *testing.T, dir, command string) (images []string) {
 }
 
 func TestTheQuickStartOnKindAndK3sGoesAsFarAsItCanHere(t *testing.T) {
-	commands := strings.Split(strings.TrimSpace(block(t, platforms, quickStart, "sh", "")), "\n")
+	commands := strings.Split(strings.TrimSpace(pageBlock(t, platforms, quickStart, "sh", "")), "\n")
 	require.Len(t, commands, 4)
 	dir := t.TempDir()
 	shell := func(line string) string {
@@ -89,9 +89,9 @@ func TestTheQuickStartOnKindAndK3sGoesAsFarAsItCanHere(t *testing.T) {
 		assert.Equal(t, "nodekeep:"+version[1], image, "what make image writes")
 	}
 
-	deletes, deletesOnK3s := step(t, "delete the Node")
-	restarts, restartsOnK3s := step(t, "restart the kubelet")
-	shows, showsOnK3s := step(t, "see the label")
+	deletes, deletesOnK3s := quickStartStep(t, "delete the Node")
+	restarts, restartsOnK3s := quickStartStep(t, "restart the kubelet")
+	shows, showsOnK3s := quickStartStep(t, "see the label")
 	for name, row := range map[string]struct{ deletes, restarts, shows []string }{
 		"kind-worker": {deletes, restarts, shows}, "k3s-host": {deletesOnK3s, restartsOnK3s, showsOnK3s},
 	} {

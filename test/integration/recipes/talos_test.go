@@ -48,13 +48,13 @@ func applyAsTalos(t *testing.T, labels map[string]string, taints ...string) erro
 		if node.Annotations == nil {
 			node.Annotations = map[string]string{}
 		}
-		node.Annotations[ownedLabels], node.Annotations[ownedTaints] = list(t, slices.Sorted(maps.Keys(labels))), list(t, keys)
+		node.Annotations[ownedLabels], node.Annotations[ownedTaints] = jsonList(t, slices.Sorted(maps.Keys(labels))), jsonList(t, keys)
 		_, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{FieldManager: "machined"})
 		return err
 	})
 }
 
-func list(t *testing.T, keys []string) string {
+func jsonList(t *testing.T, keys []string) string {
 	t.Helper()
 	text, err := json.Marshal(keys)
 	require.NoError(t, err)
@@ -81,8 +81,8 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	refused(applyAsTalos(t, own, taint), "is not allowed to modify taints")
 	deleteNode(t, name)
 
-	policy := yamlOf(t, "labels-in-git.md", "Talos: roles of workers", "labels:\n")
-	use(t, policy)
+	policy := pageYAML(t, "labels-in-git.md", "Talos: roles of workers", "labels:\n")
+	usePolicy(t, policy)
 	watcher := nodekeep.WatchNodes(t)
 	created := nodekeep.Register(t, name)
 	assert.True(t, harness.Carries(created, taint) || harness.Gated(created), "%v", harness.TaintsOf(created))
@@ -90,13 +90,13 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 	assert.True(t, harness.Carries(node, taint), "%v", harness.TaintsOf(node))
 	watcher.Stop()
 	for _, state := range watcher.States(name) {
-		assert.True(t, harness.Gated(state.Node) || has(state.Node, role) && harness.Carries(state.Node, taint), "no client sees it open without role and taint")
+		assert.True(t, harness.Gated(state.Node) || hasLabel(state.Node, role) && harness.Carries(state.Node, taint), "no client sees it open without role and taint")
 	}
 
 	require.NoError(t, applyAsTalos(t, own), "what its own configuration keeps")
 	node = nodekeep.Node(t, name)
 	assert.Equal(t, "7", node.Labels["rack"])
-	assert.True(t, has(node, role) && harness.Carries(node, taint))
+	assert.True(t, hasLabel(node, role) && harness.Carries(node, taint))
 
 	require.NoError(t, applyAsTalos(t, own, taint), "a taint that both declare: Talos changes nothing, and counts it as its own")
 	assert.Equal(t, `["storage"]`, nodekeep.Node(t, name).Annotations[ownedTaints])
@@ -115,7 +115,7 @@ func TestRulesGiveTalosWorkersTheRolesAndTaintsThatTalosMayNotSet(t *testing.T) 
 		require.NoError(t, applyAsTalos(t, map[string]string{"rack": "8"}), "the machine configuration has another rack now")
 		node := nodekeep.Node(t, name)
 		assert.Equal(t, rack, node.Labels["rack"])
-		assert.True(t, has(node, role) && harness.Carries(node, taint), "%v", harness.TaintsOf(node))
+		assert.True(t, hasLabel(node, role) && harness.Carries(node, taint), "%v", harness.TaintsOf(node))
 	}
 	registersAgain("8")
 	ignored := "  ignore: [rack]"

@@ -14,7 +14,7 @@ import (
 func TestMachineHealthChecksOfTheDocsAreAcceptedByTheirKind(t *testing.T) {
 	require.NoError(t, nodekeep.ApplyCRDs(t.Context(), harness.MachineHealthCheckCRDs))
 	for _, version := range []string{"v1beta1", "v1beta2"} {
-		apply(t, yamlOf(t, "verification.md", "Cluster API", "apiVersion: cluster.x-k8s.io/"+version+"\n"))
+		applyStrictly(t, pageYAML(t, "verification.md", "Cluster API", "apiVersion: cluster.x-k8s.io/"+version+"\n"))
 	}
 	// What v1beta1 says would be converted by a webhook, which does not run here.
 	const conditions = "jsonpath={.spec.checks.unhealthyNodeConditions[*].type}"
