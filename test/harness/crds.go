@@ -12,10 +12,16 @@ import (
 	"time"
 )
 
+const clusterAPI = "sigs.k8s.io/cluster-api@v1.13.6"
+
 // CustomResourceDefinitions of other projects, for [Installation.ApplyCRDs]. Each is read from the Go module of its project.
 var (
 	KarpenterCRDs  = CRDs{module: "sigs.k8s.io/karpenter@v1.12.0", file: "pkg/apis/crds/karpenter.sh_nodeclaims.yaml"}
-	ClusterAPICRDs = CRDs{module: "sigs.k8s.io/cluster-api@v1.13.6", file: "config/crd/bases/cluster.x-k8s.io_machines.yaml"}
+	ClusterAPICRDs = CRDs{module: clusterAPI, file: "config/crd/bases/cluster.x-k8s.io_machines.yaml"}
+
+	MachinePoolCRDs        = CRDs{module: clusterAPI, file: "config/crd/bases/cluster.x-k8s.io_machinepools.yaml"}
+	MachineHealthCheckCRDs = CRDs{module: clusterAPI, file: "config/crd/bases/cluster.x-k8s.io_machinehealthchecks.yaml"}
+	KubeadmConfigCRDs      = CRDs{module: clusterAPI, file: "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigs.yaml"}
 )
 
 // ApplyCRD applies nodekeep's own CustomResourceDefinition, and waits until it is served.
