@@ -91,7 +91,7 @@ func TestPoliciesFromFilesGateAndGuardAndNobodyChangesThemThroughTheAPI(t *testi
 	t.Run("the other guards", func(t *testing.T) {
 		_, err := current.ClientFor(t, "nodekeep-webhook").CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(),
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "trusted-certificates"}}, metav1.CreateOptions{})
-		assert.ErrorContains(t, err, "'nodekeep-records.static.k8s.io'")
+		require.ErrorContains(t, err, "'nodekeep-records.static.k8s.io'")
 		_, err = current.Kubelet(t, "nodekeep-self-test").CoreV1().Nodes().Create(t.Context(), harness.Registration("nodekeep-self-test"), metav1.CreateOptions{})
 		assert.ErrorContains(t, err, "'nodekeep-self-test.static.k8s.io'")
 	})
@@ -104,14 +104,14 @@ func TestPoliciesFromFilesGateAndGuardAndNobodyChangesThemThroughTheAPI(t *testi
 				{"patch", resource, name, "--type=merge", "--patch", `{"metadata":{"labels":{"a":"b"}}}`},
 			} {
 				out, err := current.Kubectl(t.Context(), args...)
-				assert.Error(t, err, "%s %s", args[0], name)
+				require.Error(t, err, "%s %s", args[0], name)
 				assert.Contains(t, out, "NotFound", "%s %s", args[0], name)
 			}
 			file := filepath.Join(t.TempDir(), "policy.yaml")
 			require.NoError(t, os.WriteFile(file, []byte(object.text), 0o600))
 			for _, args := range [][]string{{"create", "-f", file}, {"apply", "--server-side", "-f", file}} {
 				out, err := current.Kubectl(t.Context(), args...)
-				assert.Error(t, err, "%s %s", args[0], name)
+				require.Error(t, err, "%s %s", args[0], name)
 				assert.Contains(t, out, "reserved for static manifest-based configurations", "%s %s", args[0], name)
 			}
 		}
@@ -178,7 +178,7 @@ func TestAnAPIServerWithAnInvalidPolicyFileDoesNotStart(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "validating", "webhook.yaml"), []byte("no policy"), 0o600))
 	cluster, err := harness.StartCluster(t.Context(), harness.Options{Dir: filepath.Join(t.TempDir(), "cluster"), APIServerArgs: args})
 	if cluster != nil {
-		assert.NoError(t, cluster.Stop())
+		require.NoError(t, cluster.Stop())
 	}
 	require.ErrorContains(t, err, "failed to load static policy manifests")
 }
