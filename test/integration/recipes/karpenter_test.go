@@ -206,7 +206,8 @@ func TestKarpenterWaitsForATaintWhoseKeyItKnows(t *testing.T) {
 	nodekeep.SetPolicy(t, policytest.Manifest(`taints:
   register:
   - {taint: "readiness.k8s.io/nodekeep:NoSchedule", nodeSelector: `+ofPool+`=known}
-  - {taint: "example.com/unknown:NoSchedule", nodeSelector: `+ofPool+`=unknown}
+  rules:
+  - {taint: "example.com/unknown:NoSchedule", selector: `+ofPool+`=unknown}
 `))
 	makePool(t, "known", 3, nil)
 	makePool(t, "unknown", 3, nil)
