@@ -15,15 +15,15 @@ import (
 
 // The recipes of docs/platforms.md, without the controllers that they are for: test/integration/recipes runs those.
 
-// recipeOf returns what a recipe says of the NodePolicy.
-func recipeOf(t *testing.T, heading string) (policy string) {
+// karpenterRules is the NodePolicy of the recipe for Karpenter.
+func karpenterRules(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "platforms.md"))
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
-	require.True(t, found, heading)
+	_, section, found := strings.Cut(string(page), "\n## Karpenter\n")
+	require.True(t, found)
 	_, spec, found := strings.Cut(section, "\n---\nspec: # of the NodePolicy")
-	require.True(t, found, heading)
+	require.True(t, found)
 	spec, _, _ = strings.Cut(spec, "\n```")
 	return "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec: #" + spec + "\n"
 }
@@ -35,7 +35,7 @@ func TestTheRulesOfARecipeChangeEveryNodeOfANodePoolInPlace(t *testing.T) {
 	nodekeep.RegisterNode(t, harness.RegistrationWith("in-pool-1", own))
 	nodekeep.RegisterNode(t, harness.RegistrationWith("in-pool-2", map[string]string{pool: "other", "example.com/tier": "general"}))
 
-	nodekeep.SetPolicy(t, recipeOf(t, "Karpenter"))
+	nodekeep.SetPolicy(t, karpenterRules(t))
 	defer nodekeep.SetPolicy(t, shipped)
 	acceptRules(t)
 	harness.Eventually(t, func() bool {

@@ -2,6 +2,9 @@ package recipes
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,13 +70,27 @@ func makePool(t *testing.T, name string, nodes int, template map[string]any) {
 	apply(t, string(text))
 }
 
+// claims returns the NodeClaims of a NodePool.
+func claims(t *testing.T, pool string) []unstructured.Unstructured {
+	t.Helper()
+	list, err := objects.Resource(nodeClaims).List(t.Context(), metav1.ListOptions{LabelSelector: ofPool + "=" + pool})
+	require.NoError(t, err)
+	return list.Items
+}
+
+// changePool changes NodePool general as an operator does.
+func changePool(t *testing.T, patch map[string]any) {
+	t.Helper()
+	nodekeep.MustKubectl(t, "patch", "nodepool", "general", "--type=merge", "-p", string(harness.MustJSON(t, patch)))
+}
+
 // claim waits until a NodePool has a NodeClaim with this condition, which is not the other one, and returns it.
 func claim(t *testing.T, pool, kind, status, other string) (found *unstructured.Unstructured) {
 	t.Helper()
 	var seen []string
 	harness.Eventually(t, func() bool {
 		seen = nil
-		for _, item := range all(t, nodeClaims, ofPool+"="+pool) {
+		for _, item := range claims(t, pool) {
 			seen = append(seen, item.GetName()+" "+condition(&item, kind))
 			if item.GetName() != other && condition(&item, kind) == status {
 				found = &item
@@ -92,6 +109,19 @@ func nodeOf(t *testing.T, item *unstructured.Unstructured) *corev1.Node {
 	return nodekeep.Node(t, name)
 }
 
+// block returns the one YAML block of the section about Karpenter of a page.
+func block(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", page))
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Karpenter\n")
+	require.True(t, found, page)
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(section, -1)
+	require.Len(t, blocks, 1, page)
+	return blocks[0][1]
+}
+
 // section returns the patch that changes one field of the spec as a block of the docs does.
 func section(t *testing.T, text, field string) map[string]any {
 	t.Helper()
@@ -102,10 +132,10 @@ func section(t *testing.T, text, field string) map[string]any {
 }
 
 func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
-	pool, rules, found := strings.Cut(block(t, "platforms.md", "Karpenter"), "---\n")
+	pool, rules, found := strings.Cut(block(t, "platforms.md"), "---\n")
 	require.True(t, found, "the NodePool and the policy")
 	budgets, template := section(t, pool, "disruption"), section(t, pool, "template")
-	start := section(t, block(t, "verification.md", "Karpenter"), "template")
+	start := section(t, block(t, "verification.md"), "template")
 	taints, _, err := unstructured.NestedSlice(start, "spec", "template", "spec", "startupTaints")
 	require.NoError(t, err)
 	taints = taints[:1] // the gate
@@ -127,7 +157,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	same := func(t *testing.T, why string) {
 		t.Helper()
 		var names []string
-		for _, item := range all(t, nodeClaims, ofPool+"=general") {
+		for _, item := range claims(t, "general") {
 			names = append(names, item.GetName())
 		}
 		assert.Equal(t, []string{first.GetName()}, names, why)
@@ -136,7 +166,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	// setTemplate changes the NodePool. Karpenter compares each time, so its answer is about all that the Node has then.
 	setTemplate := func(t *testing.T, patch map[string]any, says string) {
 		t.Helper()
-		merge(t, "nodepool", "general", patch)
+		changePool(t, patch)
 		claim(t, "general", drifted, says, "")
 	}
 	labelsOf := func(value any) map[string]any {
@@ -144,7 +174,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	}
 
 	t.Run("a budget keeps Karpenter from replacing what it counts as drifted", func(t *testing.T) {
-		merge(t, "nodepool", "general", budgets)
+		changePool(t, budgets)
 		setTemplate(t, labelsOf("a"), byTemplate)
 		setTemplate(t, labelsOf(nil), "")
 		same(t, "the budgets are no drift, and none is replaced")
@@ -171,7 +201,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	t.Run("the template says the same for new Nodes", func(t *testing.T) {
 		setTemplate(t, template, byTemplate)
 		// Karpenter looks for what to replace every ten seconds; without the budget, below, this is enough.
-		assert.Never(t, func() bool { return len(all(t, nodeClaims, ofPool+"=general")) > 1 }, 25*time.Second, time.Second)
+		assert.Never(t, func() bool { return len(claims(t, "general")) > 1 }, 25*time.Second, time.Second)
 		same(t, "it is drift, and the budget holds")
 	})
 	t.Run("startup taints are drift although the Node lost them long ago", func(t *testing.T) {
@@ -190,7 +220,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 		same(t, "the budget holds")
 	})
 	t.Run("without the budget Karpenter replaces the Node, and the new one has label and taint in its CREATE", func(t *testing.T) {
-		merge(t, "nodepool", "general", map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{map[string]any{"nodes": "100%"}}}}})
+		changePool(t, map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{map[string]any{"nodes": "100%"}}}}})
 		second := claim(t, "general", initialized, isReady, first.GetName())
 		created := watcher.States(nodeOf(t, second).Name)[0]
 		assert.Equal(t, "batch", created.Labels["example.com/tier"])
@@ -221,9 +251,9 @@ func TestKarpenterWaitsForATaintWhoseKeyItKnows(t *testing.T) {
 	assert.True(t, harness.Carries(nodeOf(t, one), "example.com/unknown:NoSchedule"), "the Node counts as complete, and takes no pod")
 	claim(t, "unknown", initialized, isReady, one.GetName())
 
-	assert.Len(t, all(t, nodeClaims, ofPool+"=known"), 1, "Karpenter has waited meanwhile, and made no second Node")
+	assert.Len(t, claims(t, "known"), 1, "Karpenter has waited meanwhile, and made no second Node")
 	nodekeep.Untaint(t, nodeOf(t, waits).Name, "readiness.k8s.io/nodekeep:NoSchedule")
 	claim(t, "known", initialized, isReady, "")
 	assert.Equal(t, nodeOf(t, waits).Name, bound(t, "known"))
-	assert.Len(t, all(t, nodeClaims, ofPool+"=known"), 1)
+	assert.Len(t, claims(t, "known"), 1)
 }

@@ -2,12 +2,10 @@ package recipes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"nodekeep.dev/nodekeep/test/harness"
@@ -74,33 +71,12 @@ func program(t *testing.T, folder, target, module string, files, env []string) {
 	t.Cleanup(func() { require.NoError(t, process.Kill()) })
 }
 
-// block returns the one YAML block of a section of a page.
-func block(t *testing.T, page, heading string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", page))
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## "+heading+"\n")
-	require.True(t, found, heading)
-	section, _, _ = strings.Cut(section, "\n## ")
-	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(section, -1)
-	require.Len(t, blocks, 1, heading)
-	return blocks[0][1]
-}
-
 // apply applies manifests as an operator does.
 func apply(t *testing.T, manifests string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(manifests), 0o600))
 	nodekeep.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", file)
-}
-
-// all returns the objects of a kind that a selector selects.
-func all(t *testing.T, kind schema.GroupVersionResource, selector string) []unstructured.Unstructured {
-	t.Helper()
-	list, err := objects.Resource(kind).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
-	require.NoError(t, err)
-	return list.Items
 }
 
 // condition returns a condition of an object as "STATUS REASON"; empty where there is none.
@@ -116,7 +92,7 @@ func condition(object *unstructured.Unstructured, kind string) string {
 
 // playKubelets plays the kubelets of all Nodes, and what frees a Node that is ready, until the test ends.
 func playKubelets(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -187,12 +163,4 @@ func bound(t *testing.T, pod string) (node string) {
 		return node != ""
 	}, harness.Settles, 100*time.Millisecond, "pod %s must be bound", pod)
 	return node
-}
-
-// merge changes an object by a merge patch, which is YAML as an operator writes it.
-func merge(t *testing.T, kind, name string, patch any) {
-	t.Helper()
-	text, err := json.Marshal(patch)
-	require.NoError(t, err)
-	nodekeep.MustKubectl(t, "patch", kind, name, "--type=merge", "-p", string(text))
 }
