@@ -19,7 +19,7 @@ DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 RACED    = $(shell grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atomic)?"|\<chan |^\s*go |\.Go\>' . | xargs -n1 dirname | sort -u | sed 's,^\.,nodekeep.dev/nodekeep,')
 LONGEST  = $(addprefix nodekeep.dev/nodekeep/test/,faults integration cli rules) # started first
-CLUSTER  = $(LONGEST) $(filter-out $(LONGEST),$(shell go list ./test/... | grep -vE '/(integration/(chart|image|monitoring|recipes)|release|report)$$'))
+CLUSTER  = $(LONGEST) $(filter-out $(LONGEST),$(shell go list ./test/... | grep -vE '/(integration/(chart|image|monitoring|controllers)|release|report)$$'))
 AT_ONCE  = 4
 FUZZINPUTS = 4000
 FUZZERS  = .
@@ -167,7 +167,7 @@ test-monitoring: controlplane promtool $(HELM) $(GOTESTSUM) ## alerts, dashboard
 
 .PHONY: test-recipes
 test-recipes: controlplane $(GOTESTSUM) ## the recipes of docs/platforms.md with Karpenter and Kueue, which are built first
-	CGO_ENABLED=0 $(GOTEST) ./test/integration/recipes -count=1 -timeout 45m
+	CGO_ENABLED=0 $(GOTEST) ./test/integration/controllers -count=1 -timeout 45m
 
 .PHONY: test-versions
 test-versions: $(AT:%=test-version-%) ## the essentials on the oldest supported Kubernetes and on the newest (AT), built first (10 minutes each)

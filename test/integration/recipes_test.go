@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// The recipes of docs/platforms.md, without the controllers that they are for: test/integration/recipes runs those.
+// The recipes of docs/platforms.md, without the controllers that they are for: test/integration/controllers runs those.
 
 // karpenterRules is the NodePolicy of the recipe for Karpenter.
 func karpenterRules(t *testing.T) string {
