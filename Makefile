@@ -22,7 +22,7 @@ DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 RACED    = $(shell grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atomic)?"|\<chan |^\s*go |\.Go\>' . | xargs -n1 dirname | sort -u | sed 's,^\.,nodekeep.dev/nodekeep,')
 LONGEST  = $(addprefix nodekeep.dev/nodekeep/test/,faults integration cli rules) # started first
-CLUSTER  = $(LONGEST) $(filter-out $(LONGEST),$(shell go list ./test/... | grep -vE '/(integration/(chart|image|monitoring)|release|report)$$'))
+CLUSTER  = $(LONGEST) $(filter-out $(LONGEST),$(shell go list ./test/... | grep -vE '/(integration/(chart|image|monitoring|controllers)|release|report)$$'))
 AT_ONCE  = 4
 FUZZINPUTS = 4000
 FUZZERS  = .
@@ -181,6 +181,10 @@ test-chart: controlplane tools $(GOTESTSUM) ## the chart with Helm and with cert
 test-monitoring: controlplane promtool $(HELM) $(GOTESTSUM) ## alerts, dashboard and metrics, with promtool
 	CGO_ENABLED=0 $(GOTEST) ./test/integration/monitoring -count=1 -timeout 30m
 
+.PHONY: test-recipes
+test-recipes: controlplane $(GOTESTSUM) ## the recipes of docs/platforms.md with Karpenter and Kueue, which are built first
+	CGO_ENABLED=0 $(GOTEST) ./test/integration/controllers -count=1 -timeout 45m
+
 .PHONY: test-versions
 test-versions: $(AT:%=test-version-%) ## the essentials on the oldest supported Kubernetes and on the newest (AT), built first (10 minutes each)
 
@@ -302,6 +306,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	cd test/programs/promql && $< run ./...
 	cd test/programs/clusterapi && $< run ./...
 	cd test/programs/kind && $< run ./...
+	cd test/programs/kueue && $< run ./...
 	cd test/e2e/machine && $< run ./...
 	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	go mod tidy -diff
@@ -312,6 +317,8 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	cd test/programs/certmanager && go mod tidy -diff
 	cd test/programs/clusterapi && go mod tidy -diff
 	cd test/programs/kind && go mod tidy -diff
+	cd test/programs/karpenter && go mod tidy -diff
+	cd test/programs/kueue && go mod tidy -diff
 	cd test/e2e/machine && go mod tidy -diff
 	@$(MAKE) --no-print-directory arrows manifests-check prose
 
