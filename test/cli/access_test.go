@@ -213,7 +213,7 @@ func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 				if c.role == forAdmins {
 					says := "it is for an administrator of the cluster"
 					if c.line == "emergency --end --yes" { // two rights, which are granted one by one
-						says = "kubectl create role nodekeep-delete-rolebindings --verb=delete "
+						says = "kubectl create role nodekeep-delete-rolebindings-nodekeep-emergency --verb=delete "
 					}
 					assert.Contains(t, a.ErrOut, says)
 					continue
