@@ -22,8 +22,10 @@ var topology = map[string]string{corev1.LabelTopologyZone: "row-1", corev1.Label
 func TestAPodHasTheTopologyLabelsThatItsNodeHadWhenItWasBound(t *testing.T) {
 	pods := podsIn(t, "topology")
 	register := map[string]func(t *testing.T, name string) *corev1.Node{
-		"later":       func(t *testing.T, name string) *corev1.Node { return nodekeep.Register(t, name) },
-		"node-labels": func(t *testing.T, name string) *corev1.Node { return nodekeep.RegisterNode(t, harness.RegistrationWith(name, topology)) },
+		"later": func(t *testing.T, name string) *corev1.Node { return nodekeep.Register(t, name) },
+		"node-labels": func(t *testing.T, name string) *corev1.Node {
+			return nodekeep.RegisterNode(t, harness.RegistrationWith(name, topology))
+		},
 		"nodekeep": func(t *testing.T, name string) *corev1.Node {
 			nodekeep.RegisterRecorded(t, name, topology)
 			deleteNodes(t, []string{name})
@@ -41,7 +43,7 @@ func TestAPodHasTheTopologyLabelsThatItsNodeHadWhenItWasBound(t *testing.T) {
 			first := boundTo(t, pods, name, "first-"+who)
 			assert.Equal(t, inCreate, harness.HasAll(first.Labels, topology), "a Pod that the scheduler bound to the Node as it registered: %v", first.Labels)
 
-			nodekeep.Label(t, name, topology) // as a controller or an operator does; for the others it changes nothing
+			nodekeep.Label(t, name, topology)  // as a controller or an operator does; for the others it changes nothing
 			assert.Eventually(t, func() bool { // the API server reads Nodes from a cache
 				probe := pod("probe-" + who)
 				probe.Spec.NodeName = name
