@@ -91,6 +91,14 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, quarantining(recordOf("old", labels{worker: ""})), following("older", 10))},
 			follows: "old", shows: labels{"disk": "fast", gateTaint: ""}, waits: labels{worker: ""}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
+		"and of a key that waited there, the value that an operator has set there since": {
+			records: []*record.Record{recordOf("old", labels{worker: "since"}, quarantining(recordOf("old", labels{worker: "waited"})), following("older", 10))},
+			follows: "old", shows: labels{gateTaint: ""}, waits: labels{worker: "since"}, writes: []string{"put n1"}, events: []string{MachineChanged},
+		},
+		"and of a key that waited there, nothing that an operator has removed there since": {
+			records: []*record.Record{recordOf("old", nil, removed(10, worker), quarantining(recordOf("old", labels{worker: "waited"})), following("older", 10))},
+			follows: "old", writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, GateLifted},
+		},
 		"of another cluster": {
 			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, ofCluster("there"))},
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
@@ -197,6 +205,39 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			assert.Empty(t, r.reported(), "an Event is reported once")
 		})
 	}
+}
+
+func TestOfThreeNamesOfOneMachineTheLastOneIsGivenTheProtectedLabelThatAnOperatorSetLast(t *testing.T) {
+	w := newCluster(t, follows)
+	r := w.leader()
+	var accepted store.Side
+	r.sees = func(name string, _ bool, entry *store.Entry, err error) error {
+		if name == "n1" && entry.Record.Quarantined != nil {
+			entry.Accepted = accepted
+		}
+		return err
+	}
+	w.register(node("", "200", labels{worker: "first"}, called("first"), owned("kubectl-label", worker), machine(machineA)))
+	r.reconciles()
+	w.deleteNode("first")
+	r.reconciles()
+	w.register(node("", "300", labels{worker: "second"}, called("second"), owned("kubectl-label", worker), gated, machine(machineA))) // set before capture has worked on it
+	r.reconciles()
+	entry, err := w.Get("second")
+	require.NoError(t, err)
+	require.Equal(t, "first", entry.Record.Followed)
+	require.Equal(t, labels{worker: "first"}, entry.Record.Quarantined.Items())
+	require.Equal(t, labels{worker: "second"}, entry.Record.Items())
+	w.deleteNode("second")
+	r.reconciles()
+
+	w.register(node("a", "400", nil, gated, machine(machineA)))
+	r.reconciles()
+	require.Equal(t, "second", w.record().Followed)
+	assert.Equal(t, labels{worker: "second"}, w.record().Quarantined.Items())
+	accepted = store.OldMachine
+	r.reconciles()
+	assert.Equal(t, labels{worker: "second"}, w.shows())
 }
 
 func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
