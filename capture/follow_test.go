@@ -103,6 +103,11 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, ofCluster("there"))},
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
+		"and keeps what the webhook restored from a name that another machine has since, whatever a third Node followed before": {
+			records: []*record.Record{recordOf("old", labels{"disk": "slow"}, ofMachine(machineB)), recordOf("older", labels{"rack": "r1"}), recordOf("moved", nil, following("older", 12), ofMachine(machineB))},
+			node:    node("a", "20", labels{"disk": "fast"}, givenOf("old", labels{"disk": "fast"}), machine(machineA)),
+			shows:   labels{"disk": "fast"}, writes: []string{"put n1"},
+		},
 		"of the last of three names": {
 			records: []*record.Record{recordOf("first", labels{"disk": "slow"}), recordOf("second", labels{"disk": "fast"}, following("first", 12))},
 			follows: "second", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
