@@ -22,6 +22,9 @@ const (
 	suiteFile      = "e2e.test" // the end-to-end suite
 )
 
+// registryAddress is the registry of the machine, whose network no other process has. Container runtimes need no TLS for one on loopback.
+const registryAddress = "127.0.0.1:5000"
+
 // releases are the versions of nodekeep that are packed for the registry at registryAddress, each in a folder of its name.
 var releases = []string{"v0.0.1-dev", "v0.0.2-dev"}
 

@@ -15,9 +15,6 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// registryAddress is the registry of the machine, whose network no other process has. Container runtimes need no TLS for one on loopback.
-const registryAddress = "127.0.0.1:5000"
-
 // Kubelets pull the image that the chart from a registry names, by its digest. Helm waits until all replicas are ready.
 func TestAReleaseIsInstalledFromARegistryUpgradedAndUninstalled(t *testing.T) {
 	c := forTest(t)
