@@ -207,8 +207,8 @@ func (w *nodeWork) findPredecessor() predecessor {
 	return former
 }
 
-// lacksItsRecord reports, where there is no record, whether there was one: the stamp says that the Node was restored from it, and no Event has said yet that it
-// is gone.
+// lacksItsRecord reports, for a Node without a record, whether it once had one: its stamp lists items that were restored from it. After an Event has said that
+// the record is gone, the result is false, and so it is for a Node that got the items from the record of another Node.
 func (w *nodeWork) lacksItsRecord() bool {
 	stamp, _ := w.node.Stamp(w.Guard.InForce())
 	return w.presence == NodePresent && !w.lostReported && len(stamp.Given) > 0 && stamp.Followed == ""

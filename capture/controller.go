@@ -174,10 +174,10 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	return c
 }
 
-// Enqueue has a Node looked at; every change of its record must lead here.
+// Enqueue queues a Node for reconciliation. It must be called after every change of the Node's record, by which a standby sees that another replica works.
 func (c *Controller) Enqueue(name string) {
 	c.standby.RecordChanged(name, func() string {
-		entry, _ := c.Records.Get(name) // without a record, or with an unreadable one, the version says so, too
+		entry, _ := c.Records.Get(name) // the error does not matter: the version is empty without a record, and an unreadable record has one
 		return entry.Version
 	}, c.Now())
 	c.queue.Add(name)

@@ -49,7 +49,7 @@ const (
 	StepNewMachine    Step = "begin"     // another machine has the name and begins with nothing: the record of the old one is set aside
 	StepApplyDecision Step = "accept"    // an operator has decided between two machines
 	StepEndQuarantine Step = "release"   // the policy has no quarantine any more
-	StepResetVersions Step = "reset"     // the record is not of this cluster: its values stay, its versions go
+	StepResetVersions Step = "reset"     // the record is of another cluster, or of a state that a restored backup has undone: its values stay, its versions go
 
 	StepRestore       Step = "complete"    // restore what is missing, correct what was restored from a stale record
 	StepApplyRules    Step = "apply_rules" // taints follow the labels
@@ -76,7 +76,8 @@ func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence
 	if presence == NodeDeleted {
 		o.Final, o.DeletedAt = true, truncateToSecond(inputs.Now)
 	}
-	// No record of the machine is left: what the webhook restored from it is kept as if the record still said so.
+	// If the stamp says that the webhook restored from the record of another Node, that record is gone, too. What was restored stays on the Node: it does not
+	// count as removed, as it does below for a Node that must not follow that record.
 	if (!found || transition == policy.Begins) && presence == NodePresent && !inputs.MachineAmbiguous {
 		o.Stamp.Followed = prev.Followed
 	}
@@ -129,8 +130,8 @@ func emergencyLift(pol policy.Policy, node *observe.Node, presence Presence) (li
 	return actionOf(plan.Plan{Edits: plan.LiftGate(pol.Gate()), ByClient: true}), true
 }
 
-// accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
-// quarantine is one, too.
+// accept returns the action that ends a quarantine by an operator's decision: it writes the record of the accepted side, for the machine that has the name
+// now. Without a decision, a quarantine ends only if the policy releases it.
 func accept(r record.Record, side store.Side, live record.Object, inputs plan.Inputs) (action Action, decided bool) {
 	released, ok := inputs.Policy.Releases(r, truncateToSecond(inputs.Now))
 	switch {
@@ -210,7 +211,7 @@ func DecideAbsent(entry store.Entry, found bool, inputs plan.Inputs) Action {
 	}
 }
 
-// predecessor is what there is of the machine of a Node under other names.
+// predecessor is what the records say of the machine of a Node under other Node names.
 type predecessor struct {
 	record      record.Record // what the Node begins with
 	pendingNode string        // a Node that does not exist, whose last state or deletion is still to be recorded; empty: there is none
@@ -225,7 +226,7 @@ func predecessorOf(node *observe.Node, records []record.Record, observed func(na
 	if prev := old; unique {
 		candidates = []string{old.Node}
 		if old, _ = old.Rebase(clusterUID, math.MaxUint64); node.Version < old.Newest().Version {
-			candidates = append(candidates, node.Name) // the two existed at once, so that these are two machines
+			candidates = append(candidates, node.Name) // the old Node was changed after this one was, so both existed at once: they are two machines
 		}
 		for _, r := range records { // a live Node with this machine counts, unless its record is known to claim the machine only since later
 			_, live := observed(r.Node)

@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deviceResource returns that of ResourceSlices, in which drivers publish the devices of Nodes.
+// deviceResource returns the resource of ResourceSlices, in which drivers publish the devices of Nodes.
 func deviceResource() factResource[classify.Drivers, observe.Devices] {
 	return factResource[classify.Drivers, observe.Devices]{
 		description: "resourceslices of resource.k8s.io/v1",

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// featureResource returns that of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+// featureResource returns the resource of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
 func featureResource() factResource[classify.Features, observe.Features] {
 	return factResource[classify.Features, observe.Features]{
 		description: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",
@@ -67,7 +67,8 @@ type nodeFeatures struct {
 	usage classify.Features
 }
 
-// List reads page by page, and keeps only what rules use. A list without a version has pages.
+// List reads page by page, and keeps only what rules use. It removes the resourceVersion of the options, because the API server answers a list with
+// resourceVersion 0 from its cache, in one piece.
 func (n nodeFeatures) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	options.ResourceVersion, options.ResourceVersionMatch, options.Limit = "", "", nodeFeaturePage
 	var all *unstructured.UnstructuredList

@@ -40,7 +40,7 @@ type nodeStates struct {
 
 	recordRemoved bool // a client took its record away while the Node lived, and that is still to be reported
 	unreadable    bool // it could not be read since a worker started on the name
-	// retained has the UIDs of deleted objects whose record existed after the deletion. If the record is missing later, it was removed on purpose: by an
+	// deletedWithRecord has the UIDs of deleted objects whose record existed after the deletion. If the record is missing later, it was removed on purpose: by an
 	// operator, or at the end of its retention.
 	deletedWithRecord map[types.UID]bool
 
@@ -196,7 +196,8 @@ func (s *observations) forgetDeleted(name string, uid types.UID) {
 	})
 }
 
-// noteRecord notes that there is this record of a Node. It may be kept only until its retention ends.
+// noteRecord notes that a Node has this record. If it is the record of a deleted Node, it is kept until its retention ends: the deleted objects are noted as
+// ones that have had such a record.
 func (s *observations) noteRecord(name string, r record.Record) {
 	s.update(name, func(states *nodeStates) {
 		states.deletedWithRecord = nil
@@ -209,7 +210,7 @@ func (s *observations) noteRecord(name string, r record.Record) {
 	})
 }
 
-// hadRecordAfterDeletion reports whether there was such a record after an object was deleted.
+// hadRecordAfterDeletion reports whether a record of the deleted Node object of that UID was seen after the deletion.
 func (s *observations) hadRecordAfterDeletion(name string, uid types.UID) (had bool) {
 	s.update(name, func(states *nodeStates) { had = states.deletedWithRecord[uid] })
 	return had
@@ -241,7 +242,7 @@ func (s *observations) start(name string) {
 		}
 		if p.started.IsZero() || p.stored {
 			p.started, p.stored = p.received, false
-		} // else it waits no longer than the started change
+		} // else what was received is newer than the change that a worker has started on, whose time counts
 		p.received = time.Time{}
 	})
 }
@@ -257,7 +258,7 @@ func (s *observations) noteWrite(name string) (lag time.Duration, first bool) {
 	return lag, first
 }
 
-// keepInResync notes that a worker decides by more than its inputs.
+// keepInResync notes that a worker decides by more than the inputs that the resync compares, as by a live read. The Node then takes part in the next resync.
 func (s *observations) keepInResync(name string) {
 	s.update(name, func(states *nodeStates) { states.readLiveOrDueLater = true })
 }

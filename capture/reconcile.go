@@ -92,7 +92,7 @@ func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node
 		if !lifts {
 			return w.node, finished, nil
 		}
-		inMemory, _ := w.Records.Get(w.node.Name) // by its version, replicas see each other's work
+		inMemory, _ := w.Records.Get(w.node.Name) // only its version is used: a standby sees by it that another replica works on the Node
 		w.entry.Version, w.entryFromAPI = inMemory.Version, true
 		if result, err := w.actIfAllowed(ctx, lift); err != nil || result != decideAgain {
 			return w.node, result, err
@@ -101,8 +101,9 @@ func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node
 	return w.node, postponed, errors.New("reconcile node: its gate keeps changing")
 }
 
-// readAnnotations reads a Node once more that the watch brought while the policy kept other annotations. Memory holds only those. Most Nodes
-// need no such read after a change of the policy: the next report of their kubelets brings them. It is nil where the watch will bring another state.
+// readAnnotations reads a Node from the API server whose copy in memory lacks annotations that the policy keeps: it came from the watch while the policy kept
+// other annotations, and memory has only those that the policy keeps. After a change of the policy most Nodes need no such read, since the next status update
+// of their kubelets brings them. The result is nil if the watch is about to bring another object or the deletion.
 func (c *Controller) readAnnotations(ctx context.Context, live *observe.Node) (*observe.Node, error) {
 	node, err := c.getNode(ctx, live.Name)
 	if err != nil || node == nil || node.UID != live.UID {
@@ -255,6 +256,6 @@ func (w *nodeWork) resetRecord(ctx context.Context) (result, error) {
 	if rebased, otherCluster := w.entry.Record.Rebase(w.ClusterUID(), node.Version); otherCluster {
 		return w.put(ctx, Action{Step: StepResetVersions, Record: &rebased})
 	}
-	w.requeueAfter(w.node.Name, w.observations.noteAhead(w.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
+	w.requeueAfter(w.node.Name, w.observations.noteAhead(w.node.Name, "")) // the watch is late, and the next status update of the kubelet need not lead to another reconciliation
 	return finished, nil
 }

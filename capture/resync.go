@@ -40,7 +40,7 @@ type resyncInputs struct {
 // sharedInputs are equal for all Nodes.
 type sharedInputs struct {
 	guarded    bool   // the guard policies are in force
-	clusterUID string // its UID
+	clusterUID string // the UID of namespace kube-system, by which records name their cluster
 	held       bool   // rules must only add labels
 	inventory  string // which snapshots are in force and not stale
 }

@@ -49,8 +49,8 @@ func (r Rules) evaluate(facts Facts, prev map[string]record.Derived, now time.Ti
 	return e.result
 }
 
-// OnlyAdd returns the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
-// that is there. What rules made of it last, they still make of it.
+// OnlyAdd returns the labels of a result while its rules must only add labels. Labels in prev stay as they are, and so does every item that is present on
+// the Node. For such a present item, the label of the result counts only if it is what rules made of the item last.
 func (r Result) OnlyAdd(prev, last map[string]record.Derived, present func(item string) bool) map[string]record.Derived {
 	labels := make(map[string]record.Derived, len(r.Labels)+len(prev))
 	for key, label := range r.Labels {

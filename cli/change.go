@@ -53,7 +53,7 @@ type proposal struct {
 	apply       func(ctx context.Context) error // makes the change on the state that was read, and prints the result
 }
 
-// change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
+// change reads, makes a plan, shows it, asks and carries it out. Without confirm (nil) it does not ask. read returns nil if there is nothing to do.
 // After a conflict with another client, change plans again.
 func change(ctx context.Context, read func(context.Context) (*proposal, error), confirm func(context.Context, *proposal) error) error {
 	first, err := read(ctx)

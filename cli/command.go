@@ -55,7 +55,7 @@ type options struct {
 	effectiveTraits func() commandTraits
 }
 
-// task is a long command, whose type embeds [options]. A short one does without a type.
+// task is a command whose checks, rights and run are methods of its type, which embeds [options]; see [options.finishTask].
 type task interface {
 	validate() error
 	rights(c *session, args []string) []doctor.Right

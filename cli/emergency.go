@@ -30,8 +30,8 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopTimeout is how long the command waits, in addition to --settle, until dry runs are no longer gated (with --end: are gated again). The Nodes that exist
-// are freed all the same.
+// stopTimeout is how long the command waits, in addition to --settle, until the API server does not add the gate to dry runs any more (with --end: adds it
+// again). Nodes that exist are opened even if the time has passed in vain.
 const stopTimeout = 40 * time.Second
 
 // errEmergency ends a command that would close a Node.
@@ -79,8 +79,8 @@ objects again.
 With --end it ends the emergency, and waits up to 40 seconds and the time of --settle until nodekeep acts on new Nodes
 again. Its plan says which Nodes are closed, which are checked again, and which stay open though they were not verified.
 
-Dry runs prove what becomes of new Nodes. If they prove nothing, the exit code is 1. So it is with --end once nodekeep
-is deleted, as after helm uninstall without its Job: the emergency is ended, and nothing acts on new Nodes.`
+Dry runs prove what becomes of new Nodes. If they prove nothing, the exit code is 1. With --end the exit code is also 1
+if nodekeep is deleted already (helm uninstall without its Job): the emergency is ended, and nothing acts on new Nodes.`
 
 const emergencyExamples = `
 	# What it would do

@@ -51,8 +51,8 @@ func (o *nodeOpener) nodesToFree(ctx context.Context, removal taintRemoval) (nam
 
 // taintRemoval removes one kind of taint from Nodes.
 type taintRemoval struct {
-	step      string // of an error
-	remaining string // how the Nodes are that remain
+	step      string // what an error says was tried
+	remaining string // what an error says of Nodes that still have the taint
 	key       string // of the taint
 	needed    func(*corev1.Node) (change plan.Plan, ok bool)
 	done      func(*corev1.Node) string // reports the change

@@ -22,8 +22,8 @@ func (n *checksNamespace) addFlags(command *cobra.Command) {
 	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "namespace in which verification runs its worker Pods and keeps reports")
 }
 
-// onlyWith refuses the flag where it would do nothing. The command looks into the namespace with the argument or flag that is named, and used says whether it
-// was given.
+// onlyWith refuses the flag where it would have no effect. The command reads the namespace only with a certain argument or flag, which name names; used says
+// whether that was given.
 func (n *checksNamespace) onlyWith(name string, used bool) error {
 	if *n != verify.Namespace && !used {
 		return fmt.Errorf("--checks-namespace goes with %s", name)
@@ -57,9 +57,9 @@ STATE is one of these:
 
 WHY has the cause and the next step, in the words of the Node's Events and of its condition. The page
 docs/verification.md of the repository has all causes. ATTEMPTS counts those that did not pass. CHECK is the check that
-failed last, and NEXT when the next attempt starts at the earliest. There, "due" means now, and "-" that the Node waits
-for what WHY names, or that a worker Pod runs. The wide format has the last result and the taint. The Pods of DaemonSets
-that a profile waits for are looked at by "nodekeep show NODE --verification" only.`
+failed last, and NEXT when the next attempt starts at the earliest. In NEXT, "due" is now, and "-" means that the Node
+waits for what WHY names, or that a worker Pod runs. The wide format has the last result and the taint. The Pods of
+DaemonSets that a profile waits for are looked at by "nodekeep show NODE --verification" only.`
 
 // listUnverified shows the Nodes that wait until they are checked.
 func (o *listOptions) listUnverified(ctx context.Context, c *session) error {

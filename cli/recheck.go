@@ -48,7 +48,7 @@ Node that takes Pods is never closed.
 
 Nodes that have passed the checks of their profile as it is now are left out, unless --again is given. So if the
 command was interrupted, it goes on when it is run again. It stops at the first Node that does not pass. Nodes that
-are closed then open by themselves once they pass.`
+are closed at that moment open by themselves once they pass.`
 
 const recheckExamples = `
 	# After a repair

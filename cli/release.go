@@ -36,7 +36,7 @@ then land on a Node without it.
 
 The record stays as it is, and capture goes on to restore it where it can. A release from verification is noted in the
 annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a verified
-Node. It is not checked again before it registers again, or before nodekeep recheck.
+Node. It is checked again only when it registers again, or by nodekeep recheck.
 
 With --from gate it lifts the gate alone. If the Node has not got its taint of verification yet, it gets it in the same
 change, and is verified as usual. With --from verification it leaves the gate.`

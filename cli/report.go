@@ -55,8 +55,8 @@ json and -o csv have all. Migrations have neither html nor csv. Nothing is chang
 
 With --exit-code, compliance ends with 1 if a Node breaks a rule, and with 0 if none does. A missing label is no
 violation while the rule that would set it lacks facts. migrations ends with 1 while a Node or a record has an old key,
-or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read inventories. Of
-what selects, it sees Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
+or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read inventories. It
+looks for selectors only in Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
 
 const reportExamples = `
 	# Everything, as a page for a browser
@@ -263,7 +263,7 @@ func violations(found []governance.Violation) (all []report.Violation) {
 	return all
 }
 
-// labelUsage returns what selects on labels, these labels of Nodes included that nothing selects on.
+// labelUsage returns what selects on labels. The parameter onNodes has the labels of Nodes; those that nothing selects on are in the result, too.
 func (c *session) labelUsage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
 	uses := report.NewUses()
 	for _, reference := range c.circumstances.Policy.References() {

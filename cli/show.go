@@ -36,9 +36,10 @@ there are differences.
 
 --verification says where the verification of the Node is, what it waits for, and what came of the last attempt. It
 shows the report of the last attempt that did not pass, also after the Node is open or deleted, until its retention is
-over. The report comes from a Pod on the Node itself, so do not trust it more than the Node. Of a verified Node it names
-the profile, and the generation of the policy under which the Node passed. Where the profile removes Nodes that fail, it
-says why the Node is not removed yet. For 24 hours it says when the Node was removed, and by which kind of onFailure.`
+over. The report comes from a Pod on the Node itself, so do not trust it more than the Node. For a verified Node,
+--verification names the profile, and the generation of the policy under which the Node passed. Where the profile
+removes Nodes that fail, it says why the Node is not removed yet. For 24 hours it says when the Node was removed, and by
+which kind of onFailure.`
 
 const showExamples = `
 	# The record of a Node

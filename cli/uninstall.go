@@ -56,7 +56,7 @@ It shows what it will delete and change, and asks. Then:
 It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. Without a
 NodePolicy, a later installation uses what was accepted last. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay,
 too. At its end it says how to save and delete them. The Leases of the processes stay: a later installation takes them
-over. An emergency stays as well, because without it verify would close Nodes again before it is deleted. Once nodekeep
+over. An emergency stays as well, because otherwise verify, which still runs, would close Nodes again. Once nodekeep
 is deleted, end the emergency as the command says: kubectl deletes its Role and its RoleBinding.
 
 The Job of "helm uninstall" runs it with --yes.`

@@ -24,7 +24,7 @@ import (
 // admissionGroup is the API group of admission policies and webhook configurations.
 const admissionGroup = admissionregistrationv1.GroupName
 
-// managedObject is an object to delete.
+// managedObject is an object that a command deletes, creates or looks for.
 type managedObject struct {
 	kind, name string
 	right      doctor.Right

@@ -8,8 +8,9 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ForCreate returns what a Node gets in its CREATE. Labels that no kubelet may carry there are edits for later. The parameter r is what may be restored:
-// the zero Record if nothing may be. Whether the gate is closed or lifted is left to the caller, which knows whether the record is current.
+// ForCreate returns what a Node gets in its CREATE. Labels that have to wait for capture are deferred: those that no kubelet may set on its own Node, and
+// those that labels.defer of the policy names. The parameter r is what may be restored: the zero Record if nothing may be. Whether the gate is closed or
+// lifted is left to the caller, which knows whether the record is current.
 func ForCreate(node *observe.Node, r record.Record, inputs Inputs, occasion policy.Occasion) Plan {
 	restore := inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
 	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: SetItems(CauseRecord, restore.Add)}
@@ -86,8 +87,8 @@ func (p Plan) InlinePlan(pol policy.Policy) (inline Plan, ok bool) {
 	return inline, true
 }
 
-// ItemsOfCreate returns the items that the Node has in its CREATE and keeps, and that are recorded or the kubelet's, with the values that the Node has. If one
-// of them is missing later, a client has removed it from this object.
+// ItemsOfCreate returns items that the client itself sent in the CREATE of the Node and that the plan does not change, with their values: those that the
+// record has, and those of the kubelet. If one of them is missing later, a client has removed it from this Node object.
 func (p Plan) ItemsOfCreate(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
 	items := kubeletItems(node, r, pol, occasion)
 	for _, e := range r.Entries {

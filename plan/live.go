@@ -80,11 +80,11 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 		p.add(LiftGate(gate)...)
 	}
 	registers := gated && !node.Registered(inputs.GuardInForce)
-	if registers && (p.HasCause(CauseRecord) || p.LiftsGate()) { // what is removed while the Node waits is not fought over
+	if registers && (p.HasCause(CauseRecord) || p.LiftsGate()) { // only in these changes: a registration taint that a client removes while the Node waits is not added again
 		p.addRegistrationTaints(node, itemsAfter, inputs.Policy)
 	}
 	var stamped bool
-	if p.StampBefore, stamped = node.Stamp(inputs.GuardInForce); !stamped && gated { // no webhook has listed them
+	if p.StampBefore, stamped = node.Stamp(inputs.GuardInForce); !stamped && gated { // no webhook has stamped the Node: what its kubelet brought is not listed yet
 		p.StampBefore.Brought = node.KubeletLabels(r, inputs.Policy)
 	}
 	p.restoreOwners(r, node, inputs)

@@ -189,8 +189,9 @@ func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 	return added
 }
 
-// EnforcedItems returns what nodekeep would set again if another client undid it. Restored items are among them: the stamp lists them, so a client that
-// removes only the item is followed, but one that also removes the stamp gets the item again. Registration taints are not among them: they are added once.
+// EnforcedItems returns the items of the plan that nodekeep would set again if another client undid them. Restored items are among them, although a client
+// that removes one is followed as long as the stamp lists the item: if it removes the stamp, too, the item is set again. Registration taints are not among
+// them, because they are added only once.
 func (p Plan) EnforcedItems() (all []DesiredItem) {
 	for _, edit := range p.Edits {
 		if edit.Cause != CauseRegistrationTaint && !p.isReplacedTaint(edit) {

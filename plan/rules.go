@@ -33,8 +33,8 @@ func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, inputs Inpu
 
 	p.RuleLabelsBefore, p.RuleLabels = listedBefore, p.Rules.Labels
 	if !policy.RoomFor(p.RuleLabels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.WithCause(CauseRecord).Values()))) {
-		p.LabelsWithoutRoom = missingLabels(p.RuleLabels, node.Items) // what is not listed would count as an operator's
-		p.RuleLabels = shown                                          // a kubelet that fills the annotations removes nothing
+		p.LabelsWithoutRoom = missingLabels(p.RuleLabels, node.Items) // not set: without its entry in the annotation, a label would count as an operator's
+		p.RuleLabels = shown                                          // the labels on the Node stay: a kubelet that fills the annotations removes none of them
 	}
 	p.setByRules(node, inputs.Policy, occasion)
 	p.undoEndedRules(r, node, inputs)
@@ -116,14 +116,14 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, inputs Inputs
 		case ok && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
 			p.add(Edit{DesiredItem{key, value, false}, CauseRecord, false})
 		case ok:
-			p.add(Edit{DesiredItem{key, value, false}, CauseEndedRule, false}) // with this cause the stamp does not list it: else its later absence would count as the client's removal
+			p.add(Edit{DesiredItem{key, value, false}, CauseEndedRule, false}) // not CauseRecord, with which the stamp would list it: then a label that is missing later would count as removed by the client
 		case !listed.Absent:
 			p.add(Edit{DesiredItem{Item: key, Removed: true}, CauseEndedRule, false})
 		}
 	}
 }
 
-// withoutMarks returns the labels as records have them: without Adopted, Brought and Version. The mark Adopted is removed from the annotation once the
+// withoutMarks returns the labels as records have them: without Adopted, RemovedAtCreate and Version. The mark Adopted is removed from the annotation once the
 // record no longer has the value of the client that set the label before.
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
@@ -220,7 +220,8 @@ func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (de
 	return delay
 }
 
-// labelsToList returns the labels of rules as the annotation lists them after the change. Each has the resourceVersion on which nodekeep last made it so.
+// labelsToList returns the labels of rules as the annotation lists them after the change. The version of a label is the resourceVersion of the Node as it
+// was when nodekeep last changed the label or its entry.
 func (p Plan) labelsToList(node *observe.Node) map[string]record.Derived {
 	prev, next := node.ListedLabels(), maps.Clone(p.RuleLabels)
 	for key, label := range next {

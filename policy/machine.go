@@ -97,7 +97,7 @@ func (p Policy) restoresAny(r record.Record) bool {
 	return slices.ContainsFunc(r.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
 }
 
-// Releases returns the record without a quarantine that the policy does not know any more. If it has none, is is false.
+// Releases returns the record without a quarantine that the policy does not know any more. If there is none, ok is false.
 func (p Policy) Releases(r record.Record, now time.Time) (released record.Record, ok bool) {
 	switch {
 	case !r.Isolated():

@@ -35,8 +35,8 @@ type Restore struct {
 	Withheld  map[string]Reason // recorded and not restored now
 }
 
-// Restorable returns what a Node that has `have` should get of its record by today's policy, on this occasion. Everything in Add and Protected
-// is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
+// Restorable returns what a Node should get of its record by this policy, on this occasion. The parameter shown is what the Node has, and remembered is what
+// its record has. Everything in Add and Protected is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
 func (p Policy) Restorable(shown, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
 	for key, value := range remembered.Items {

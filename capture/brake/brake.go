@@ -77,6 +77,7 @@ func (b *Brake) ReserveCorrection(ctx context.Context, node string, created time
 		if known {
 			return false, nil
 		}
+		// An unknown count is written: the hour begins after which corrections are allowed again.
 	} else {
 		b.reported = time.Time{}
 		b.setHeld(node, time.Time{})

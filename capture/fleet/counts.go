@@ -24,7 +24,7 @@ func CountAltered(nodes iter.Seq[Node], inputs plan.Inputs) (changed, renamed, t
 			continue
 		}
 		total++
-		if plan.RulesRemoveOrReplaceLabels(node.Record, node.Live, inputs) { // without a record, only the Node shows it
+		if plan.RulesRemoveOrReplaceLabels(node.Record, node.Live, inputs) { // a Node without a record counts, too: its annotation lists the labels of rules
 			changed++
 		}
 		if plan.MigrationsRemoveLabel(node.Record, node.Live, inputs) {

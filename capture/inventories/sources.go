@@ -218,7 +218,7 @@ func (s *Sources) stateOf(source inventory.Source) *state {
 		st = &state{failures: map[fetch.Reason]int{}}
 		s.sources[source.Name] = st
 	}
-	st.source, st.version = source, "" // what is kept of an answer may be more now
+	st.source, st.version = source, "" // no version: the next read gets the whole answer again, since the changed policy may keep more of it
 	return st
 }
 

@@ -192,9 +192,10 @@ func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rulesHash 
 				r.reportHeld(p, changed, renamed, total)
 			}
 			if note.inForce != rulesHash {
-				return nil
+				return nil // the webhook and operators see already that other rules are in force
 			}
-			return r.noteRules(ctx, state, rulesNote{inForce: note.key()}) // the webhook and operators see that the rules wait
+			// The rules were put in force without features of Nodes, which are known now. The note must not show them as in force while they are held.
+			return r.noteRules(ctx, state, rulesNote{inForce: note.key()})
 		}
 	}
 	if next.key() != note.key() || next.inForce != note.inForce {

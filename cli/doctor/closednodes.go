@@ -26,10 +26,10 @@ func severityOfShare(part, all int) Severity {
 	return Warning
 }
 
-// ClosedBy is what keeps a Node closed, or without its labels.
+// ClosedBy is what decides whether a Node counts as closed for too long.
 type ClosedBy struct {
 	Gate        policy.Gate
-	Keys        []string        // of verification taints
+	Keys        []string        // the keys of verification taints
 	Profiles    verify.Profiles // of the policy in force
 	Quarantined bool            // its record waits for an operator
 }

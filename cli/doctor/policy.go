@@ -22,7 +22,7 @@ func (s Installation) InForce() (policy.Policy, error) {
 	return in.Policy, err
 }
 
-// policyInForce returns where it is from, too.
+// policyInForce returns the policy in force and where it comes from: the NodePolicy, a copy that was accepted earlier, or the defaults.
 func (s Installation) policyInForce() (inForce nodepolicy.InForce, err error) {
 	var object []byte
 	switch {

@@ -56,7 +56,8 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// missingRights are rights that a role in the cluster does not grant, and what follows. An empty rightConsequence stands for what follows if the role itself is missing.
+// missingRights are rights that a role in the cluster does not grant, and what follows. With an empty rightConsequence,
+// it is what follows from a missing role.
 type missingRights struct {
 	rightConsequence
 	rights []string

@@ -85,7 +85,8 @@ func (s *servedCertificates) earliestExpiring() []*x509.Certificate {
 	return slices.MinFunc(s.chains, func(a, b []*x509.Certificate) int { return a[0].NotAfter.Compare(b[0].NotAfter) })
 }
 
-// refusedError is an answer to a caller who has the right. Another admission rule refuses a Node with so few fields.
+// refusedError reports that the dry-run creation of a Node was refused although the caller has the right to create Nodes: admission of the cluster that is
+// not nodekeep's refuses a Node with so few fields.
 type refusedError struct {
 	admission string // as kubectl takes it; empty where the API server names none
 	cause     error
@@ -199,7 +200,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	return nodes, nil
 }
 
-// closedBy returns what may keep the Node of a state closed.
+// closedBy returns what decides whether the Node of a state counts as closed for too long.
 func closedBy(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.ClosedBy {
 	waits := state.AwaitsDecision()
 	return doctor.ClosedBy{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}

@@ -19,7 +19,7 @@ type SelectedNodes struct {
 	gate       string
 	now        time.Time
 
-	nodes, schedulable int                        // of the cluster; open ones take workloads
+	nodes, schedulable int                        // how many the cluster has, and how many of them take workloads
 	selected           map[string]*nodesOfProfile // by the profile's name
 }
 

@@ -122,7 +122,7 @@ func machineText(m record.Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-// QuarantinePlan are the two that a quarantined record is about.
+// QuarantinePlan shows the two machines of a quarantined record, between which an operator decides.
 type QuarantinePlan struct {
 	Node      string
 	Old, New  MachineRecord
