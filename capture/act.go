@@ -32,7 +32,7 @@ func (w *nodeWork) act(ctx context.Context, next Action) (result, error) {
 		}
 		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
 			w.standby.Forget(w.node.Name)
-			w.requeueAfter(w.node.Name, aheadFor)
+			w.requeueAfter(w.node.Name, watchGrace)
 			return postponed, nil
 		}
 	}
@@ -144,7 +144,7 @@ func (w *nodeWork) put(ctx context.Context, next Action) (result, error) {
 			return result, err
 		}
 	}
-	vanished := next.Step == StepCreateRecord && w.lacksItsRecord()
+	vanished := next.Step == StepCreateRecord && w.recordVanished()
 	entry, err := w.Records.Put(ctx, *next.Record, w.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
 		w.Metrics.errors.WithLabelValues(recordConflict).Inc()
@@ -200,18 +200,18 @@ func (w *nodeWork) findPredecessor() predecessor {
 		w.Logger.Error("records of a machine cannot be found; nothing is followed", "node", w.node.Name, "error", err)
 		return predecessor{}
 	}
-	former := predecessorOf(w.node, w.Policy().Keeping(w.Now()).WithEarlier(records), w.observations.get, w.ClusterUID(), w.Now())
+	former := predecessorOf(w.node, w.Policy().EarlierRetention(w.Now()).Flatten(records), w.observations.get, w.ClusterUID(), w.Now())
 	if former.pendingNode != "" {
 		w.queue.Add(former.pendingNode)
 	}
 	return former
 }
 
-// lacksItsRecord reports, for a Node without a record, whether it once had one: its stamp lists items that were restored from it. After an Event has said that
+// recordVanished reports, for a Node without a record, whether it once had one: its stamp lists items that were restored from it. After an Event has said that
 // the record is gone, the result is false, and so it is for a Node that got the items from the record of another Node.
-func (w *nodeWork) lacksItsRecord() bool {
+func (w *nodeWork) recordVanished() bool {
 	stamp, _ := w.node.Stamp(w.Guard.InForce())
-	return w.presence == NodePresent && !w.lostReported && len(stamp.Given) > 0 && stamp.Followed == ""
+	return w.presence == NodePresent && !w.vanishedReported && len(stamp.Given) > 0 && stamp.Followed == ""
 }
 
 // reportVanishedOnce reports the lack of the record once, although it may take several tries to write it.
@@ -225,7 +225,7 @@ func (w *nodeWork) reportVanishedOnce() {
 // again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
 func (w *nodeWork) goOnWithoutRecord(ctx context.Context, next Action, err error) (result, error) {
 	w.reportNearlyFull(*next.Record, w.node)
-	if next.Step == StepCreateRecord && w.lacksItsRecord() {
+	if next.Step == StepCreateRecord && w.recordVanished() {
 		w.reportVanishedOnce()
 	}
 	waits := w.presence == NodePresent && w.Policy().Gate().Present(w.node.Taints) && w.writeErr == nil && !w.shuttingDown.Load()
@@ -249,14 +249,14 @@ func (w *nodeWork) readRecordFromAPI(ctx context.Context) (result, error) {
 // noteEntry notes the record, or that there is none, and reports that a client took it away.
 func (w *nodeWork) noteEntry(entry store.Entry, err error) error {
 	w.entry, w.hasRecord, w.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	lost := w.presence == NodePresent && w.observations.takeRecordRemoved(w.node.Name) && w.leading.Load()
+	vanished := w.presence == NodePresent && w.observations.takeVanished(w.node.Name) && w.leading.Load()
 	if w.hasRecord {
 		w.observations.noteRecord(w.node.Name, entry.Record)
 	} else if w.unreadable {
 		w.observations.noteUnreadable(w.node.Name)
 	}
-	if lost {
-		w.lostReported = true
+	if vanished {
+		w.vanishedReported = true
 		w.reportVanished(w.node)
 	}
 	switch {

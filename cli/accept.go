@@ -49,14 +49,14 @@ new one is written from the Node of the new machine. The decision is written on 
 rules HASH accepts rules for labels that are held. New rules are held if they would remove or change labels on more than
 one Node in ten. Until an operator accepts them, they only add labels. The Event ChangesHeld and "nodekeep doctor" show
 the HASH of these rules. HASH must name the rules of the policy in the cluster, so that nobody accepts rules that have
-changed since they were looked at. The command writes key ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within
+changed since they were looked at. The command writes key ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedConfigMap + `; capture follows within
 seconds. HASH can also name a snapshot of an inventory that is held, which the Event and ConfigMap ` + inventories.InventoryName + `
 show. It writes key SOURCE.accepted of that ConfigMap.
 
 corrections lets capture remove or revert labels and taints, as the records say, on any number of Nodes for an hour.
 Otherwise capture changes one Node in ten within an hour, and the Event ChangesHeld says that the others wait. Held
 corrections are a sign that something has changed many records. First find out what changed them.
-"nodekeep show NODE --diff" shows what is due on a Node. It writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.
+"nodekeep show NODE --diff" shows what is due on a Node. It writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedConfigMap + `.
 
 adoption KEY hands the label KEY over to the rules of the policy. It does so on Nodes where an operator or a job has set
 exactly the value that a rule derives. From then on the label is the rule's: it changes with the rule, and is removed
@@ -90,7 +90,7 @@ const acceptExamples = `
 
 func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &acceptOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:               "accept (record NODE --machine old|new | rules HASH | corrections | adoption KEY | migration OLD=NEW) [flags]",
 		Short:             "Let nodekeep do what waits for an operator: a record, rules, corrections, an adoption, a migration",
 		Long:              acceptLong,

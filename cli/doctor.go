@@ -105,14 +105,14 @@ func (o *doctorOptions) run(ctx context.Context, c *session, _ []string) error {
 		return err
 	}
 	if !report.Healthy {
-		return findingsError(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
+		return asFindings(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
 	}
 	return nil
 }
 
 func (o *doctorOptions) report(c *session, report doctor.Report) error {
-	if !o.table() {
-		return o.object(c.Out, "DoctorReport", report)
+	if !o.isText() {
+		return o.writeObject(c.Out, "DoctorReport", report)
 	}
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Check", Type: "string"}, {Name: "Status", Type: "string"}, {Name: "What", Type: "string"}}}
 	for _, result := range report.Checks {

@@ -253,11 +253,11 @@ func (d *Deletions) merged(node *observe.Node, prev record.Record, mayBeNoted fu
 	result, _ := node.Transition(prev, current, d.Now())
 	o := node.Observation(result, current, d.Guard.InForce())
 	next = node.Merge(result, o, current, d.Now())
-	if record.Write(prev, next, o, false) {
+	if record.WorthWriting(prev, next, o, false) {
 		return next, true
 	}
 	o.Final = true
-	return next, record.Write(prev, next, o, false) && mayBeNoted()
+	return next, record.WorthWriting(prev, next, o, false) && mayBeNoted()
 }
 
 // node reads a Node from the API server. It is nil without an error if there is no Node of that name and UID.
