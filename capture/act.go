@@ -140,7 +140,7 @@ func (w *nodeWork) put(ctx context.Context, next Action) (result, error) {
 	if next.Step == StepFollowMachine {
 		w.followMu.Lock()
 		defer w.followMu.Unlock()
-		if result, err := w.mayFollow(ctx, next.Record.Followed); err != nil || result != finished {
+		if allowed, result, err := w.mayFollow(ctx, next.Record.Followed); err != nil || !allowed {
 			return result, err
 		}
 	}
@@ -172,22 +172,22 @@ func (w *nodeWork) put(ctx context.Context, next Action) (result, error) {
 }
 
 // mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
-// follow one record. The record must be in memory as the API server has it.
-func (w *nodeWork) mayFollow(ctx context.Context, old string) (result, error) {
+// follow one record. The record must be in memory as the API server has it. If it must not be followed now, the result says how to go on.
+func (w *nodeWork) mayFollow(ctx context.Context, old string) (allowed bool, result result, err error) {
 	if w.findPredecessor().record.Followed != old {
-		return decideAgain, nil
+		return false, decideAgain, nil
 	}
 	known, _ := w.Records.Get(old)
 	live, err := w.Records.GetFromAPI(ctx, old)
 	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
 	if err != nil && !lost {
-		return decideAgain, err
+		return false, decideAgain, err
 	}
 	if lost || live.Version != known.Version {
 		w.requeueAfter(w.node.Name, followRetry)
-		return postponed, nil
+		return false, postponed, nil
 	}
-	return finished, nil
+	return true, decideAgain, nil
 }
 
 // followRetry is how long to wait until the record of the machine's old Node shows that the Node is deleted.

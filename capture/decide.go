@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -64,7 +63,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence
 	if lift, lifts := emergencyLift(inputs.Policy, node, presence); lifts {
 		return lift
 	}
-	prev, versionsDropped := entry.Record.Rebase(inputs.ClusterUID, math.MaxUint64)
+	prev, versionsDropped := entry.Record.Rebase(inputs.ClusterUID, record.AnyVersion)
 	if accepted, decided := accept(prev, entry.AcceptedSide, record.Object{UID: node.UID, Version: node.Version}, inputs); decided {
 		return accepted
 	}
@@ -225,7 +224,7 @@ func predecessorOf(node *observe.Node, records []record.Record, observed func(na
 	old, unique, candidates := record.Predecessor(node.Name, node.Machine, records)
 	if prev := old; unique {
 		candidates = []string{old.Node}
-		if old, _ = old.Rebase(clusterUID, math.MaxUint64); node.Version < old.Newest().Version {
+		if old, _ = old.Rebase(clusterUID, record.AnyVersion); node.Version < old.Newest().Version {
 			candidates = append(candidates, node.Name) // the old Node was changed after this one was, so both existed at once: they are two machines
 		}
 		for _, r := range records { // a live Node with this machine counts, unless its record is known to claim the machine only since later
@@ -256,7 +255,7 @@ func predecessorOf(node *observe.Node, records []record.Record, observed func(na
 func taintsOfCandidates(node *observe.Node, records []record.Record, observed func(name string) (deleted []*observe.Node, live *observe.Node), clusterUID string) (r record.Record, names []string) {
 	var older []record.Record
 	for _, r := range records {
-		r, _ = r.Rebase(clusterUID, math.MaxUint64)
+		r, _ = r.Rebase(clusterUID, record.AnyVersion)
 		if _, live := observed(r.Node); live == nil && r.Newest().Version <= node.Version {
 			older = append(older, r)
 		}

@@ -23,7 +23,7 @@ type observations struct {
 	hasGate  func([]corev1.Taint) bool
 	onLifted func(delay time.Duration) // called, under the lock, with how long a removed gate was on the Node
 	now      func() time.Time
-	// sameFacts reports whether two states of a Node are equal in what rules use.
+	// sameRuleFacts reports whether two states of a Node are equal in what rules use.
 	sameRuleFacts func(a, b *observe.CompactNode) bool
 
 	mu          sync.Mutex

@@ -30,7 +30,7 @@ func (o *acceptOptions) acceptRules(ctx context.Context, c *session, hash string
 	})
 }
 
-// planAcceptRules plans to accept the rules of the cluster's policy, if hash names them. Without oldKeyUnused it refuses rules that would remove the old key of a
+// planAcceptRules plans to accept the rules of the cluster's policy, if hash names them. Without skipOldKeyCheck it refuses rules that would remove the old key of a
 // migration: the caller has not checked what selects on that key.
 func (c *session) planAcceptRules(ctx context.Context, hash string, skipOldKeyCheck bool, inventoryRights []doctor.Right) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)

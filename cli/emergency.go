@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -208,15 +208,15 @@ const noEmergency = "no-emergency"
 // objectIgnoringEmergency returns an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
 func (e *emergency) objectIgnoringEmergency(ctx context.Context) (object string, err error) {
 	admission := e.Client.AdmissionregistrationV1()
-	conditional := func(conditions []admissionv1.MatchCondition) bool {
-		return slices.ContainsFunc(conditions, func(c admissionv1.MatchCondition) bool { return c.Name == noEmergency })
+	conditional := func(conditions []admissionregistrationv1.MatchCondition) bool {
+		return slices.ContainsFunc(conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == noEmergency })
 	}
 	gate, gateErr := admission.MutatingAdmissionPolicies().Get(ctx, gateObjectName, metav1.GetOptions{})
 	if gateErr == nil && !conditional(gate.Spec.MatchConditions) {
 		return "MutatingAdmissionPolicy " + gateObjectName, nil
 	}
 	calls, callsErr := admission.MutatingWebhookConfigurations().Get(ctx, webhookConfigurationName, metav1.GetOptions{})
-	if callsErr == nil && slices.ContainsFunc(calls.Webhooks, func(w admissionv1.MutatingWebhook) bool { return !conditional(w.MatchConditions) }) {
+	if callsErr == nil && slices.ContainsFunc(calls.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return !conditional(w.MatchConditions) }) {
 		return "MutatingWebhookConfiguration " + webhookConfigurationName, nil
 	}
 	known := func(resource string, err error) error {
@@ -547,7 +547,7 @@ func (e *emergency) endEmergency(ctx context.Context) error {
 	return ended.Err()
 }
 
-// proveEnd returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
+// proveEnd proves by dry runs that nodekeep acts on new Nodes again, and returns why that is not proved; empty: it is.
 func (e *emergency) proveEnd(ctx context.Context) string {
 	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.awaitTimeout)
 	defer cancel()

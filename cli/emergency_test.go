@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,20 +34,20 @@ import (
 )
 
 // gatePolicy and gateCalls are those of an installation, of which each knows emergencies or does not.
-func gatePolicy(knows bool) *admissionv1.MutatingAdmissionPolicy {
-	return &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
+func gatePolicy(knows bool) *admissionregistrationv1.MutatingAdmissionPolicy {
+	return &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
 }
 
-func gateCalls(knows bool) *admissionv1.MutatingWebhookConfiguration {
-	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookConfigurationName}, Webhooks: []admissionv1.MutatingWebhook{
+func gateCalls(knows bool) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookConfigurationName}, Webhooks: []admissionregistrationv1.MutatingWebhook{
 		{Name: "a", MatchConditions: conditions(true)}, {Name: "b", MatchConditions: conditions(knows)},
 	}}
 }
 
-func conditions(knows bool) []admissionv1.MatchCondition {
-	all := []admissionv1.MatchCondition{{Name: "switched-on", Expression: "true"}}
+func conditions(knows bool) []admissionregistrationv1.MatchCondition {
+	all := []admissionregistrationv1.MatchCondition{{Name: "switched-on", Expression: "true"}}
 	if knows {
-		all = append(all, admissionv1.MatchCondition{Name: noEmergency, Expression: "true"})
+		all = append(all, admissionregistrationv1.MatchCondition{Name: noEmergency, Expression: "true"})
 	}
 	return all
 }
@@ -56,7 +56,7 @@ func conditions(knows bool) []admissionv1.MatchCondition {
 func gatesNodes() []runtime.Object {
 	gate, local := metav1.ObjectMeta{Name: gateObjectName}, metav1.ObjectMeta{Name: gateObjectName, Namespace: DefaultNamespace}
 	return []runtime.Object{
-		gatePolicy(true), gateCalls(true), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: local}, &rbacv1.RoleBinding{ObjectMeta: local},
+		gatePolicy(true), gateCalls(true), &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: local}, &rbacv1.RoleBinding{ObjectMeta: local},
 	}
 }
 
@@ -95,7 +95,7 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 			})
 			if test.denied != "" {
 				client.PrependReactor("get", test.denied, func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, apierrors.NewForbidden(admissionv1.Resource(test.denied), gateObjectName, errDenied{})
+					return true, nil, apierrors.NewForbidden(admissionregistrationv1.Resource(test.denied), gateObjectName, errDenied{})
 				})
 			}
 			reason, err := e.unseenReason(t.Context())
@@ -112,7 +112,7 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 
 // A gate that knows emergencies by its name, and gates all the same.
 func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
-	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}}
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}}
 	e, client, out := emergencyOn(t, gatePolicy(true), gateCalls(true), binding)
 	bindings := client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
 	gates := func(ctx context.Context) bool {
@@ -310,7 +310,7 @@ func TestThePlanOfTheEndSaysThatNodesAreGatedOnlyWhereWhatGatesIsKnown(t *testin
 	}
 	says("new Nodes are gated and verified again, as the policy says")
 	client.PrependReactor("get", "mutatingadmissionpolicybindings", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), gateObjectName, errDenied{})
+		return true, nil, apierrors.NewForbidden(admissionregistrationv1.Resource("mutatingadmissionpolicybindings"), gateObjectName, errDenied{})
 	})
 	says("new Nodes are verified again, as the policy says")
 }

@@ -29,7 +29,7 @@ func annotationsOf(all map[string]string, by stampWriter) annotations {
 }
 
 // Stamp returns the annotation's list of what nodekeep set on this object. If the annotation is missing or not trusted, ok is false. The
-// parameter guarded says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of
+// parameter guardInForce says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of
 // its field manager. So an annotation that another manager owns is ignored.
 func (n *Node) Stamp(guardInForce bool) (stamp record.Stamp, ok bool) {
 	if !n.annotations.stamped || !guardInForce && n.annotations.by == byOthers {

@@ -22,7 +22,7 @@ func (n *Node) KeptItems() policy.KeptItems {
 	return policy.KeptItems{Items: n.Items, Machine: n.Machine, AnnotationBytes: n.AnnotationBytes}
 }
 
-// Observation returns the Node as a state to merge into a record. The parameter guarded says that the guard policies are in force.
+// Observation returns the Node as a state to merge into a record. The parameter guardInForce says that the guard policies are in force.
 func (n *Node) Observation(r record.Record, p policy.Policy, guardInForce bool) record.Observation {
 	o := record.Observation{UID: n.UID, Version: n.Version, Items: make(map[string]record.Item, len(n.Items))}
 	if p.TellsMachinesApart() {

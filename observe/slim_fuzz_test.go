@@ -86,7 +86,7 @@ func readable(n *Node) Node {
 }
 
 // decisive returns what decisions look at, without what is no difference of its own: versions, times and the order of taints. What the kubelet reports
-// of the machine is compared by [CompactNode.SameReport].
+// of the machine is compared by [CompactNode.SameKubeletReport].
 func decisive(n *Node) Node {
 	c := readable(n)
 	c.ResourceVersion, c.Version, c.Fault, c.CreationTimestamp, c.AnnotationBytes, c.Taints, c.Writers = "", 0, nil, metav1.Time{}, 0, nil, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -252,8 +253,11 @@ func (r *Record) forget(floor Version) {
 	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return e.Removed && e.Version <= floor })
 }
 
+// AnyVersion is the newest version for [Record.Rebase] where it is not known which versions the API server has given out.
+const AnyVersion Version = math.MaxUint64
+
 // Rebase returns the record for use in the cluster of that UID. Its API server has given out versions up to newest. A record of another cluster
-// keeps its values but loses all UIDs and versions; foreign is then true. The same holds for a record of a state that a restored backup has
+// keeps its values but loses all UIDs and versions; versionsDropped is then true. The same holds for a record of a state that a restored backup has
 // undone.
 //
 // An empty cluster is one whose UID is not known; no record is of another one then.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -214,7 +213,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return deletionFailed, err
 		}
-		prev, _ := entry.Record.Rebase(d.Cluster(), math.MaxUint64)
+		prev, _ := entry.Record.Rebase(d.Cluster(), record.AnyVersion)
 		if prev.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
 			reread, err := d.node(ctx, hint)
 			if err != nil {

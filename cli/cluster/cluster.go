@@ -132,7 +132,7 @@ func (c *Cluster) GetInventoryState(ctx context.Context) (*corev1.ConfigMap, err
 	return c.GetConfigMap(ctx, c.Namespace, inventories.InventoryName)
 }
 
-// GetAcceptedConfigMap returns which rules are in force, and what was accepted; nil: nothing was written yet.
+// GetAcceptedConfigMap returns the ConfigMap that says which rules are in force, and what was accepted; nil: nothing was written yet.
 func (c *Cluster) GetAcceptedConfigMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	return c.GetConfigMap(ctx, c.Namespace, store.AcceptedConfigMap)
 }

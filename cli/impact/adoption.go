@@ -43,7 +43,7 @@ func (a *Adoption) Add(s nodestate.State, rule string, inputs plan.Inputs) {
 }
 
 // PlanAdoption returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if neither the Node nor the record
-// has it, or if it is the rule's already (adopted is true then). If a rule is named, only a label that this rule derives is handed over.
+// has it, or if it is the rule's already (alreadyDerived is true then). If a rule is named, only a label that this rule derives is handed over.
 func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (label *AdoptedLabel, alreadyDerived bool) {
 	recordedValue, recorded := nodestate.ItemsOf(s.Record)[key]
 	left := func(value, rule, reason string) (*AdoptedLabel, bool) {
