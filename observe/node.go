@@ -21,7 +21,7 @@ type Node struct {
 	Taints  []corev1.Taint
 	// Items are the labels, the taints, the cordon and the annotations that are kept, by key.
 	Items map[string]string
-	// Keep says which annotations were read. Of the others nothing is known.
+	// ReadAnnotations says which annotations were read. Of the others nothing is known.
 	ReadAnnotations policy.Annotations
 	// TooLarge are the keys of annotations that would be among the items, were there room for their values.
 	TooLarge []string

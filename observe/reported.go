@@ -19,7 +19,7 @@ import (
 type Reported struct {
 	shape   unique.Handle[string] // packed: the software, and the names of resources; many Nodes have the same
 	amounts string                // packed: how much there is of each
-	// Ready is since when the Node is ready, in seconds since 1970; 0: it is not.
+	// ReadySince is since when the Node is ready, in seconds since 1970; 0: it is not.
 	ReadySince int64
 }
 

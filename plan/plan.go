@@ -44,7 +44,7 @@ type Plan struct {
 	ByClient bool
 
 	SourceRecord record.Record // what is restored and corrected is from it
-	StampBefore  record.Stamp  // the Node's, before the change
+	StampBefore  record.Stamp  // the Node's, before the change: the annotation in which nodekeep notes what it set
 
 	// Withheld are the items of the record that the Node lacks and does not get now.
 	Withheld map[string]policy.Reason

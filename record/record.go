@@ -51,7 +51,7 @@ type Record struct {
 	MachineSince Version
 	// Followed is the Node whose record this one began with, because its machine registered under this name; see [Follow].
 	Followed string
-	// Derived are the labels that rules set last on the newest object, by key.
+	// RuleLabels are the labels that rules set last on the newest object, by key.
 	RuleLabels map[string]RuleLabel
 	// Marks are items of the newest object that its end has brought, by key.
 	Marks map[string]Mark

@@ -16,7 +16,7 @@ type Stamp struct {
 	// Brought are keys that the Node had in its CREATE: recorded ones, and labels of the kubelet's own. Each has its value of that time, as
 	// [StampValue] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
-	// Opened are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
+	// TaintsBehindGate are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
 	TaintsBehindGate []string `json:"opened,omitzero"`
 	// Boot is the ID of the boot that the object's registration taints were last given for, or that was only noted; empty: none is known. If the
 	// machine runs another boot, it has rebooted since.

@@ -34,7 +34,7 @@ var (
 type Entry struct {
 	Record  record.Record
 	Version string
-	// Accepted is the side of a quarantined record that an operator has accepted; empty until then.
+	// AcceptedSide is the side of a quarantined record that an operator has accepted; empty until then.
 	AcceptedSide Side
 	// Unlisted says that the ConfigMap lacks the label by which records are found, so caches do not hold it. Any Put restores the label.
 	Unlisted bool
