@@ -26,7 +26,7 @@ func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T
 		return err
 	}
 	deleted := func(n *corev1.Node) {
-		r.observations.observeDeleted(observe.SlimOf(observe.FromNode(n)))
+		r.observations.observeDeleted(observe.CompactNodeOf(observe.FromNode(n)))
 		r.observations.noteRecord("n1", w.record())
 		r.Enqueue("n1")
 	}
@@ -45,7 +45,7 @@ func TestADeletionThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t
 	w := newCluster(t, "", remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
 	r := w.replica()
 	require.Empty(t, r.works())
-	r.observations.observeDeleted(observe.SlimOf(observe.FromNode(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
+	r.observations.observeDeleted(observe.CompactNodeOf(observe.FromNode(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
 	r.reconciles()
 	require.True(t, r.Tracks("n1"), "it may have to be written yet")
 
@@ -106,7 +106,7 @@ func TestARecordThatIsAheadOfWhatTheAPIServerGivesOutIsReset(t *testing.T) {
 			t.Run(name+", "+role, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w, r := resetting(t, holds, node("b", "20", labels{"k": "v"}, gated), lead)
-					assert.Zero(t, r.runs(aheadFor-time.Second), "the watch has time to bring what is later")
+					assert.Zero(t, r.runs(watchGrace-time.Second), "the watch has time to bring what is later")
 					assert.Equal(t, 1, r.runs(10*time.Second))
 					assert.Equal(t, labels{"k": "v", worker: ""}, w.record().Items())
 					assert.Equal(t, types.UID("b"), w.record().Newest().UID)
@@ -130,7 +130,7 @@ func TestARecordThatIsRightIsNotResetWhileTheWatchIsLate(t *testing.T) {
 				w, r := resetting(t, remembered(live, 30, labels{"k": "v"}), node("b", "20", labels{"k": "v"}), true)
 				r.deaf = true
 				w.register(node(live, "30", labels{"k": "v"}))
-				assert.LessOrEqual(t, r.runs(time.Minute), int(time.Minute/aheadFor), "the reads are bounded")
+				assert.LessOrEqual(t, r.runs(time.Minute), int(time.Minute/watchGrace), "the reads are bounded")
 				assert.Equal(t, record.Version(30), w.record().Newest().Version)
 				assert.Empty(t, r.reported())
 			})

@@ -42,7 +42,7 @@ func heldUntil(derived derivedLabels, hold time.Duration) derivedLabels {
 func absentBy(rule string, keys ...string) derivedLabels {
 	derived := derivedLabels{}
 	for _, key := range keys {
-		derived[key] = record.Derived{Rule: rule, Absent: true}
+		derived[key] = record.RuleLabel{Rule: rule, Absent: true}
 	}
 	return derived
 }
@@ -267,7 +267,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 
 func TestWhatAdmissionRemovedByARuleHasAnEventOnceForEachNodeObject(t *testing.T) {
 	brought := absentBy("one-node", "joined", controlPlane)
-	brought["joined"] = record.Derived{Rule: "one-node", Absent: true, RemovedAtCreate: true}
+	brought["joined"] = record.RuleLabel{Rule: "one-node", Absent: true, RemovedAtCreate: true}
 	c := newCluster(t, absentRule)
 	r := c.leader()
 	registers := func(uid types.UID, listed derivedLabels) []string {

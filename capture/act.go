@@ -32,7 +32,7 @@ func (w *nodeWork) act(ctx context.Context, next Action) (result, error) {
 		}
 		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
 			w.standby.Forget(w.node.Name)
-			w.requeueAfter(w.node.Name, aheadFor)
+			w.requeueAfter(w.node.Name, watchGrace)
 			return postponed, nil
 		}
 	}
@@ -140,11 +140,11 @@ func (w *nodeWork) put(ctx context.Context, next Action) (result, error) {
 	if next.Step == StepFollowMachine {
 		w.followMu.Lock()
 		defer w.followMu.Unlock()
-		if result, err := w.mayFollow(ctx, next.Record.Followed); err != nil || result != finished {
+		if allowed, result, err := w.mayFollow(ctx, next.Record.Followed); err != nil || !allowed {
 			return result, err
 		}
 	}
-	vanished := next.Step == StepCreateRecord && w.lacksItsRecord()
+	vanished := next.Step == StepCreateRecord && w.recordVanished()
 	entry, err := w.Records.Put(ctx, *next.Record, w.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
 		w.Metrics.errors.WithLabelValues(recordConflict).Inc()
@@ -172,22 +172,22 @@ func (w *nodeWork) put(ctx context.Context, next Action) (result, error) {
 }
 
 // mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
-// follow one record. The record must be in memory as the API server has it.
-func (w *nodeWork) mayFollow(ctx context.Context, old string) (result, error) {
+// follow one record. The record must be in memory as the API server has it. If it must not be followed now, the result says how to go on.
+func (w *nodeWork) mayFollow(ctx context.Context, old string) (allowed bool, result result, err error) {
 	if w.findPredecessor().record.Followed != old {
-		return decideAgain, nil
+		return false, decideAgain, nil
 	}
 	known, _ := w.Records.Get(old)
 	live, err := w.Records.GetFromAPI(ctx, old)
 	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
 	if err != nil && !lost {
-		return decideAgain, err
+		return false, decideAgain, err
 	}
 	if lost || live.Version != known.Version {
 		w.requeueAfter(w.node.Name, followRetry)
-		return postponed, nil
+		return false, postponed, nil
 	}
-	return finished, nil
+	return true, decideAgain, nil
 }
 
 // followRetry is how long to wait until the record of the machine's old Node shows that the Node is deleted.
@@ -200,18 +200,18 @@ func (w *nodeWork) findPredecessor() predecessor {
 		w.Logger.Error("records of a machine cannot be found; nothing is followed", "node", w.node.Name, "error", err)
 		return predecessor{}
 	}
-	former := predecessorOf(w.node, w.Policy().Keeping(w.Now()).WithEarlier(records), w.observations.get, w.ClusterUID(), w.Now())
+	former := predecessorOf(w.node, w.Policy().EarlierRetention(w.Now()).Flatten(records), w.observations.get, w.ClusterUID(), w.Now())
 	if former.pendingNode != "" {
 		w.queue.Add(former.pendingNode)
 	}
 	return former
 }
 
-// lacksItsRecord reports, where there is no record, whether there was one: the stamp says that the Node was restored from it, and no Event has said yet that it
-// is gone.
-func (w *nodeWork) lacksItsRecord() bool {
+// recordVanished reports, for a Node without a record, whether it once had one: its stamp lists items that were restored from it. After an Event has said that
+// the record is gone, the result is false, and so it is for a Node that got the items from the record of another Node.
+func (w *nodeWork) recordVanished() bool {
 	stamp, _ := w.node.Stamp(w.Guard.InForce())
-	return w.presence == NodePresent && !w.lostReported && len(stamp.Given) > 0 && stamp.Followed == ""
+	return w.presence == NodePresent && !w.vanishedReported && len(stamp.Given) > 0 && stamp.Followed == ""
 }
 
 // reportVanishedOnce reports the lack of the record once, although it may take several tries to write it.
@@ -225,7 +225,7 @@ func (w *nodeWork) reportVanishedOnce() {
 // again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
 func (w *nodeWork) goOnWithoutRecord(ctx context.Context, next Action, err error) (result, error) {
 	w.reportNearlyFull(*next.Record, w.node)
-	if next.Step == StepCreateRecord && w.lacksItsRecord() {
+	if next.Step == StepCreateRecord && w.recordVanished() {
 		w.reportVanishedOnce()
 	}
 	waits := w.presence == NodePresent && w.Policy().Gate().Present(w.node.Taints) && w.writeErr == nil && !w.shuttingDown.Load()
@@ -249,14 +249,14 @@ func (w *nodeWork) readRecordFromAPI(ctx context.Context) (result, error) {
 // noteEntry notes the record, or that there is none, and reports that a client took it away.
 func (w *nodeWork) noteEntry(entry store.Entry, err error) error {
 	w.entry, w.hasRecord, w.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	lost := w.presence == NodePresent && w.observations.takeRecordRemoved(w.node.Name) && w.leading.Load()
+	vanished := w.presence == NodePresent && w.observations.takeVanished(w.node.Name) && w.leading.Load()
 	if w.hasRecord {
 		w.observations.noteRecord(w.node.Name, entry.Record)
 	} else if w.unreadable {
 		w.observations.noteUnreadable(w.node.Name)
 	}
-	if lost {
-		w.lostReported = true
+	if vanished {
+		w.vanishedReported = true
 		w.reportVanished(w.node)
 	}
 	switch {

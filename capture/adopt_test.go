@@ -47,7 +47,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 	} {
 		t.Run(name, func(t *testing.T) {
 			inputs := plan.Inputs{Policy: loadPolicy(t, c.policy), GuardInForce: !c.unguarded, Now: now}
-			entry, n := store.Entry{Record: *c.record}, observe.SlimOf(observe.FromNode(c.node)).Node()
+			entry, n := store.Entry{Record: *c.record}, observe.CompactNodeOf(observe.FromNode(c.node)).Node()
 			next := Decide(entry, true, n, NodePresent, inputs)
 			if c.keeps {
 				if next.Record != nil {

@@ -44,9 +44,9 @@ func (c *cluster) corrected(t *testing.T, total int) (right int) {
 // state writes a key of the ConfigMap in which replicas keep their state.
 func (r *replica) state(t *testing.T, key, value string) {
 	t.Helper()
-	state, err := r.notes.Get(t.Context(), store.AcceptedName)
+	state, err := r.notes.Get(t.Context(), store.AcceptedConfigMap)
 	require.NoError(t, err)
-	require.NoError(t, r.notes.Set(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
+	require.NoError(t, r.notes.Set(t.Context(), store.AcceptedConfigMap, state != nil, map[string]*string{key: &value}))
 }
 
 func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T) {
@@ -133,7 +133,7 @@ func TestAWorkerThatWaitedKeepsWhatOthersCountedMeanwhile(t *testing.T) {
 	allowed, err := r.brake.ReserveCorrection(t.Context(), "n1", w.now().Add(-brake.NewNodePeriod))
 	require.NoError(t, err)
 	assert.True(t, allowed)
-	state, err := r.notes.Get(t.Context(), store.AcceptedName)
+	state, err := r.notes.Get(t.Context(), store.AcceptedConfigMap)
 	require.NoError(t, err)
 	assert.Equal(t, 2, brake.CorrectedNodes(state.Data, later))
 }

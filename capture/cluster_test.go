@@ -260,7 +260,7 @@ func (c *cluster) deleteNode(name string) {
 	delete(c.nodes, name)
 	c.mu.Unlock()
 	for _, r := range c.listening() {
-		r.observations.observeDeleted(observe.SlimOf(observe.FromNodeWithAnnotations(n, r.Policy().Annotations())))
+		r.observations.observeDeleted(observe.CompactNodeOf(observe.FromNodeWithAnnotations(n, r.Policy().Annotations())))
 		r.Enqueue(name)
 	}
 }
@@ -331,7 +331,7 @@ func (c *cluster) listening() []*replica {
 }
 
 func (r *replica) receives(n *corev1.Node) {
-	if r.observations.observeLive(observe.SlimOf(observe.FromNodeWithAnnotations(n, r.Policy().Annotations()))) {
+	if r.observations.observeLive(observe.CompactNodeOf(observe.FromNodeWithAnnotations(n, r.Policy().Annotations()))) {
 		r.Enqueue(n.Name)
 	}
 }

@@ -92,7 +92,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 }
 
 func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) {
-	unreadable := stripNodeWith(func(*observe.Node) *observe.Slim { panic("cannot read") }, node("a", "20", labels{"k": "v"}), policy.Default().Annotations())
+	unreadable := stripNodeWith(func(*observe.Node) *observe.CompactNode { panic("cannot read") }, node("a", "20", labels{"k": "v"}), policy.Default().Annotations())
 	assert.Equal(t, "n1", unreadable.Name())
 	assert.Equal(t, types.UID("a"), unreadable.UID())
 	assert.Equal(t, "20", unreadable.GetObjectMeta().GetResourceVersion())
@@ -124,7 +124,7 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 		panicked[node]++
 	})
 	require.NoError(t, err)
-	first, second := observe.SlimOf(observe.FromNode(node("a", "10", nil))), observe.SlimOf(observe.FromNode(node("a", "20", labels{"k": "v"})))
+	first, second := observe.CompactNodeOf(observe.FromNode(node("a", "10", nil))), observe.CompactNodeOf(observe.FromNode(node("a", "20", labels{"k": "v"})))
 	held.handler.OnAdd(first, true)
 	held.handler.OnUpdate(first, second)
 	held.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "n1", Obj: second})

@@ -92,7 +92,7 @@ type Controller struct {
 	informer            cache.SharedIndexInformer
 	handlerRegistration cache.ResourceEventHandlerRegistration
 	observations        *observations
-	notes               store.Notes
+	notes               store.ConfigMapNotes
 	fights              *pace.Fights
 	refusals            *pace.Refusals
 	notices             *pace.Notices
@@ -101,8 +101,8 @@ type Controller struct {
 	rollout             *rollout.Rollout
 	rulesHeld           func(policy.Policy) bool // whether the rules of a policy must only add labels
 	brake               *brake.Brake
-	devices             *publishedFacts[classify.Drivers, observe.Devices]
-	features            *publishedFacts[classify.Features, observe.Features]
+	devices             *publishedFacts[classify.UsedDrivers, observe.Devices]
+	features            *publishedFacts[classify.UsedFeatures, observe.Features]
 	inventories         *inventories.Sources
 	ruleChangeLimiter   *pace.RuleChangeLimiter
 	compliance          *fleet.Compliance
@@ -158,7 +158,7 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	}
 	c := &Controller{
 		Options: options, queue: queue, nodeLocks: keymutex.NewHashed(nodeLockCount),
-		notes:  store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
+		notes:  store.ConfigMapNotes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
 		fights: pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
 		devices: newPublishedFacts(deviceResource()), features: newPublishedFacts(featureResource()), ruleChangeLimiter: pace.NewRuleChangeLimiter(options.LabelPatchesPerSecond), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
@@ -170,22 +170,22 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 			c.Metrics.gatedSeconds.Observe(delay.Seconds())
 		}
 	}, options.Now)
-	c.observations.sameFacts = func(a, b *observe.Slim) bool { return a.SameFacts(b, c.Policy().LabelRules()) }
+	c.observations.sameRuleFacts = func(a, b *observe.CompactNode) bool { return a.SameRuleFacts(b, c.Policy().LabelRules()) }
 	return c
 }
 
-// Enqueue has a Node looked at; every change of its record must lead here.
+// Enqueue queues a Node for reconciliation. It must be called after every change of the Node's record, by which a standby sees that another replica works.
 func (c *Controller) Enqueue(name string) {
 	c.standby.RecordChanged(name, func() string {
-		entry, _ := c.Records.Get(name) // without a record, or with an unreadable one, the version says so, too
+		entry, _ := c.Records.Get(name) // the error does not matter: the version is empty without a record, and an unreadable record has one
 		return entry.Version
 	}, c.Now())
 	c.queue.Add(name)
 }
 
-// NoteRecordRemoved notes that a client removed the record of a Node, or put an older one in its place. While the Node lives, nodekeep does neither.
+// NoteRecordVanished notes that a client removed the record of a Node, or put an older one in its place. While the Node lives, nodekeep does neither.
 // [Controller.Enqueue] must be called after it.
-func (c *Controller) NoteRecordRemoved(name string) { c.observations.noteRecordRemoved(name) }
+func (c *Controller) NoteRecordVanished(name string) { c.observations.noteVanished(name) }
 
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {

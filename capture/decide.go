@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -49,7 +48,7 @@ const (
 	StepNewMachine    Step = "begin"     // another machine has the name and begins with nothing: the record of the old one is set aside
 	StepApplyDecision Step = "accept"    // an operator has decided between two machines
 	StepEndQuarantine Step = "release"   // the policy has no quarantine any more
-	StepResetVersions Step = "reset"     // the record is not of this cluster: its values stay, its versions go
+	StepResetVersions Step = "reset"     // the record is of another cluster, or of a state that a restored backup has undone: its values stay, its versions go
 
 	StepRestore       Step = "complete"    // restore what is missing, correct what was restored from a stale record
 	StepApplyRules    Step = "apply_rules" // taints follow the labels
@@ -64,20 +63,21 @@ func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence
 	if lift, lifts := emergencyLift(inputs.Policy, node, presence); lifts {
 		return lift
 	}
-	prev, otherCluster := entry.Record.Rebase(inputs.ClusterUID, math.MaxUint64)
-	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, inputs); decided {
+	prev, versionsDropped := entry.Record.Rebase(inputs.ClusterUID, record.AnyVersion)
+	if accepted, decided := accept(prev, entry.AcceptedSide, record.Object{UID: node.UID, Version: node.Version}, inputs); decided {
 		return accepted
 	}
 	prev, transition := node.Transition(prev, inputs.Policy, truncateToSecond(inputs.Now))
-	if transition == policy.Begins && inputs.Predecessor != nil {
-		prev = inputs.Predecessor.Replace(prev)
+	if transition == policy.NewMachine && inputs.Predecessor != nil {
+		prev = inputs.Predecessor.InPlaceOf(prev)
 	}
 	o := node.Observation(prev, inputs.Policy, inputs.GuardInForce)
 	if presence == NodeDeleted {
 		o.Final, o.DeletedAt = true, truncateToSecond(inputs.Now)
 	}
-	// No record of the machine is left: what the webhook restored from it is kept as if the record still said so.
-	if (!found || transition == policy.Begins) && presence == NodePresent && !inputs.MachineAmbiguous {
+	// If the stamp says that the webhook restored from the record of another Node, that record is gone, too. What was restored stays on the Node: it does not
+	// count as removed, as it does below for a Node that must not follow that record.
+	if (!found || transition == policy.NewMachine) && presence == NodePresent && !inputs.MachineAmbiguous {
 		o.Stamp.Followed = prev.Followed
 	}
 	next := node.Merge(prev, o, inputs.Policy, inputs.Now)
@@ -88,27 +88,27 @@ func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence
 		next = record.Unfollow(next, o)
 	}
 	renamed := false
-	if presence == NodePresent && !inputs.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
+	if presence == NodePresent && !inputs.Policy.RulesHeld() && !node.Deleting() && !next.Ahead(o) {
 		next, renamed = node.Renamed(next, inputs.Policy, inputs.GuardInForce, inputs.Now)
 	}
 	action := actionOf(plan.ForLive(prev, next, node, o, inputs))
-	current := presence == NodePresent && !next.Ahead(o) && !next.Isolated()
+	current := presence == NodePresent && !next.Ahead(o) && !next.WholeRecordQuarantined()
 	if current {
 		if len(action.LabelsWithoutRoom) == 0 { // else the labels without room would be dropped from the record
-			next.Derived = action.RuleLabelsToRecord(prev, node, inputs)
+			next.RuleLabels = action.RuleLabelsToRecord(prev, node, inputs)
 		}
 		if found {
 			next = history.AppendRules(prev, next, action.ItemsAfter(node), inputs.Now)
 		}
 	}
-	if transition != policy.Stays || otherCluster || !found && (prev.Followed != "" || inputs.MachineAmbiguous) || record.Write(prev, next, o, action.RestoresNothing()) {
-		step := recordStep(prev, next, found, otherCluster)
+	if transition != policy.Stays || versionsDropped || !found && (prev.Followed != "" || inputs.MachineAmbiguous) || record.WorthWriting(prev, next, o, action.RestoresNothing()) {
+		step := recordStep(prev, next, found, versionsDropped)
 		switch {
 		case transition == policy.Returns:
 			step = StepReturnMachine
-		case transition == policy.Begins && next.Followed == "":
+		case transition == policy.NewMachine && next.Followed == "":
 			step = StepNewMachine
-		case transition == policy.Begins:
+		case transition == policy.NewMachine:
 			step = StepFollowMachine
 		case renamed && step == StepUpdateRecord:
 			step = StepRenameLabel
@@ -123,14 +123,14 @@ func Decide(entry store.Entry, found bool, node *observe.Node, presence Presence
 
 // emergencyLift returns the action that removes the gate because an emergency is declared. Otherwise, or if there is no gate, lifts is false.
 func emergencyLift(pol policy.Policy, node *observe.Node, presence Presence) (lift Action, lifts bool) {
-	if !pol.Suspended() || presence != NodePresent || node.Deleting() || !pol.Gate().Present(node.Taints) {
+	if !pol.InEmergency() || presence != NodePresent || node.Deleting() || !pol.Gate().Present(node.Taints) {
 		return Action{}, false
 	}
 	return actionOf(plan.Plan{Edits: plan.LiftGate(pol.Gate()), ByClient: true}), true
 }
 
-// accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
-// quarantine is one, too.
+// accept returns the action that ends a quarantine by an operator's decision: it writes the record of the accepted side, for the machine that has the name
+// now. Without a decision, a quarantine ends only if the policy releases it.
 func accept(r record.Record, side store.Side, live record.Object, inputs plan.Inputs) (action Action, decided bool) {
 	released, ok := inputs.Policy.Releases(r, truncateToSecond(inputs.Now))
 	switch {
@@ -148,9 +148,9 @@ func accept(r record.Record, side store.Side, live record.Object, inputs plan.In
 	return Action{Step: StepApplyDecision, Record: &r}, true
 }
 
-func recordStep(prev, next record.Record, found, otherCluster bool) Step {
+func recordStep(prev, next record.Record, found, versionsDropped bool) Step {
 	switch {
-	case otherCluster:
+	case versionsDropped:
 		return StepResetVersions
 	case !found && next.Followed != "":
 		return StepFollowMachine
@@ -192,12 +192,12 @@ func planStep(p plan.Plan) Step {
 
 // DecideAbsent returns the next action where there is no such Node. Nothing else is known of its end.
 func DecideAbsent(entry store.Entry, found bool, inputs plan.Inputs) Action {
-	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, inputs); decided {
+	if accepted, decided := accept(entry.Record, entry.AcceptedSide, record.Object{}, inputs); decided {
 		return accepted
 	}
 	next, renamed := entry.Record, false
-	if found && !inputs.Policy.Held() {
-		next, renamed = observe.RenamedAway(next, inputs.Policy, inputs.Now)
+	if found && !inputs.Policy.RulesHeld() {
+		next, renamed = observe.RenamedWithoutNode(next, inputs.Policy, inputs.Now)
 	}
 	switch {
 	case found && next.DeletedAt.IsZero():
@@ -210,7 +210,7 @@ func DecideAbsent(entry store.Entry, found bool, inputs plan.Inputs) Action {
 	}
 }
 
-// predecessor is what there is of the machine of a Node under other names.
+// predecessor is what the records say of the machine of a Node under other Node names.
 type predecessor struct {
 	record      record.Record // what the Node begins with
 	pendingNode string        // a Node that does not exist, whose last state or deletion is still to be recorded; empty: there is none
@@ -224,43 +224,43 @@ func predecessorOf(node *observe.Node, records []record.Record, observed func(na
 	old, unique, candidates := record.Predecessor(node.Name, node.Machine, records)
 	if prev := old; unique {
 		candidates = []string{old.Node}
-		if old, _ = old.Rebase(clusterUID, math.MaxUint64); node.Version < old.Newest().Version {
-			candidates = append(candidates, node.Name) // the two existed at once, so that these are two machines
+		if old, _ = old.Rebase(clusterUID, record.AnyVersion); node.Version < old.Newest().Version {
+			candidates = append(candidates, node.Name) // the old Node was changed after this one was, so both existed at once: they are two machines
 		}
 		for _, r := range records { // a live Node with this machine counts, unless its record is known to claim the machine only since later
 			_, live := observed(r.Node)
-			if r.Node != candidates[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(prev) {
+			if r.Node != candidates[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimedMachineAfter(prev) {
 				candidates = append(candidates, r.Node)
 			}
 		}
 	}
 	if len(candidates) == 1 {
 		switch deleted, live := observed(candidates[0]); {
-		case unique && record.Superseded(old, records), unique && live == nil && len(deleted) == 0:
+		case unique && record.SetAsideByAnother(old, records), unique && live == nil && len(deleted) == 0:
 			return predecessor{record: observe.Follow(old, node.Name, node.Machine, now)}
-		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == candidates[0] && r.Isolated() }):
+		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == candidates[0] && r.WholeRecordQuarantined() }):
 			return predecessor{pendingNode: candidates[0]}
 		}
 	}
-	tainted, names := taintedBefore(node, records, observed, clusterUID)
+	taintsOnly, names := taintsOfCandidates(node, records, observed, clusterUID)
 	if candidates = append(candidates, names...); len(candidates) == 0 {
 		return predecessor{}
 	}
 	slices.Sort(candidates)
-	return predecessor{record: tainted, candidates: slices.Compact(candidates)}
+	return predecessor{record: taintsOnly, candidates: slices.Compact(candidates)}
 }
 
-// taintedBefore returns the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
+// taintsOfCandidates returns the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
 // is another machine.
-func taintedBefore(node *observe.Node, records []record.Record, observed func(name string) (deleted []*observe.Node, live *observe.Node), clusterUID string) (r record.Record, names []string) {
+func taintsOfCandidates(node *observe.Node, records []record.Record, observed func(name string) (deleted []*observe.Node, live *observe.Node), clusterUID string) (r record.Record, names []string) {
 	var older []record.Record
 	for _, r := range records {
-		r, _ = r.Rebase(clusterUID, math.MaxUint64)
+		r, _ = r.Rebase(clusterUID, record.AnyVersion)
 		if _, live := observed(r.Node); live == nil && r.Newest().Version <= node.Version {
 			older = append(older, r)
 		}
 	}
-	return record.Tainted(node.Name, node.Machine, older)
+	return record.TaintsOnlyOf(node.Name, node.Machine, older)
 }
 
 // truncateToSecond returns a time as records have it: whole seconds, UTC.

@@ -60,7 +60,7 @@ func (d decision) decide(t *testing.T, instant time.Time) Action {
 	for _, key := range d.refused {
 		inputs.Refused[key] = true
 	}
-	entry := store.Entry{Accepted: d.accepted}
+	entry := store.Entry{AcceptedSide: d.accepted}
 	if d.record != nil {
 		entry.Record = *d.record
 	}
@@ -798,7 +798,7 @@ func TestRebootsInAnyOrderAgreeWithAModel(t *testing.T) {
 				current := remembered("a", record.Version(version), object.Labels)
 				for writes := 0; ; writes++ {
 					require.Less(t, writes, 2, "seed %d, step %d: one PATCH settles it", seed, step)
-					n := observe.SlimOf(observe.FromNode(object)).Node()
+					n := observe.CompactNodeOf(observe.FromNode(object)).Node()
 					action := Decide(store.Entry{Record: *current}, true, n, NodePresent, plan.Inputs{Policy: inForce, GuardInForce: true, Now: now})
 					require.Nil(t, action.Record, "seed %d, step %d", seed, step)
 					if action.Step == NoStep {
@@ -809,7 +809,7 @@ func TestRebootsInAnyOrderAgreeWithAModel(t *testing.T) {
 				id := object.Status.NodeInfo.BootID
 				rebooted := id != "" && noted != "" && id != noted
 				_, gpu := object.Labels["gpu"]
-				if rebooted && !inForce.Suspended() && !shown && (len(inForce.RebootTaints(nil)) > 0 || gpu && inForce.NotesBoots()) {
+				if rebooted && !inForce.InEmergency() && !shown && (len(inForce.RebootTaints(nil)) > 0 || gpu && inForce.NotesBoots()) {
 					shown = true
 					added++
 				}
@@ -888,7 +888,7 @@ func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: NoStep}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, plan.Inputs{Now: now})))
+			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, AcceptedSide: c.accepted}, true, plan.Inputs{Now: now})))
 		})
 	}
 }
@@ -920,7 +920,7 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	body := patchOf(t, observe.FromNode(n), plan.Plan{Edits: slices.Concat(plan.LiftGate(gate), plan.TaintEdits(plan.CauseDerivedTaint, true, taints("ours=1:NoSchedule")...), plan.RemoveItems(plan.CauseCorrection, "stale:NoSchedule", "label"), plan.SetItems(plan.CauseCorrection, labels{"wrong:NoSchedule": "2", "other": "x"}), plan.SetItems(plan.CauseRecord, labels{"maintenance:NoExecute": "disk", "k": "v"}), plan.TaintEdits(plan.CauseDerivedTaint, false, taints("ours=2:NoSchedule", "mine=2:NoExecute")...), plan.TaintEdits(plan.CauseRegistrationTaint, false, taints("check:NoSchedule")...)), DerivedTaints: taints("ours=2:NoSchedule"), StampBefore: record.Stamp{}.Merge(labels{"label": "x", "old": "1"}, record.Record{}, 0)})
 	condition, err := json.Marshal(added)
 	require.NoError(t, err)
-	next := record.Stamp{Opened: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.Merge(labels{"old": "1"}, record.Record{}, 0).Merge(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
+	next := record.Stamp{TaintsBehindGate: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.Merge(labels{"old": "1"}, record.Record{}, 0).Merge(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
 	stamp, err := json.Marshal(next.String())
 	require.NoError(t, err)
 	assert.JSONEq(t, `{

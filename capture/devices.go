@@ -9,16 +9,16 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deviceResource returns that of ResourceSlices, in which drivers publish the devices of Nodes.
-func deviceResource() factResource[classify.Drivers, observe.Devices] {
-	return factResource[classify.Drivers, observe.Devices]{
+// deviceResource returns the resource of ResourceSlices, in which drivers publish the devices of Nodes.
+func deviceResource() factResource[classify.UsedDrivers, observe.Devices] {
+	return factResource[classify.UsedDrivers, observe.Devices]{
 		description: "resourceslices of resource.k8s.io/v1",
 		usageOf:     classify.Rules.Drivers,
-		listWatch: func(c *Controller, _ classify.Drivers) cache.ListerWatcher {
+		listWatch: func(c *Controller, _ classify.UsedDrivers) cache.ListerWatcher {
 			return store.ListWatch(c.Client, c.Client.ResourceV1().ResourceSlices(), "", nil)
 		},
 		object: &resourcev1.ResourceSlice{},
-		strip: func(object any, usage classify.Drivers) publication {
+		strip: func(object any, usage classify.UsedDrivers) publication {
 			if slice, ok := object.(*resourcev1.ResourceSlice); ok {
 				return observe.SliceOf(slice, usage)
 			}

@@ -170,7 +170,7 @@ func TestDevicesOfNewRulesAreNotThoseOfTheOldOnes(t *testing.T) {
 
 func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	r := newCluster(t, rtxRule).leader()
-	r.devices.strip = func(any, classify.Drivers) publication { panic("cannot read") }
+	r.devices.strip = func(any, classify.UsedDrivers) publication { panic("cannot read") }
 	slim, ok := r.devices.stripped(r.Controller, gpuSlice("s", "n1", "RTX"), nil).(*observe.Slice)
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())

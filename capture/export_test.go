@@ -45,20 +45,20 @@ func NewProcess(options Options, pause time.Duration, delayed func(node string, 
 
 // Added delivers an event of the watch, or of the first list.
 func (p *Process) Added(node *corev1.Node, first bool) {
-	p.handler.OnAdd(observe.SlimOf(observe.FromNode(node)), first)
+	p.handler.OnAdd(observe.CompactNodeOf(observe.FromNode(node)), first)
 }
 
 // Updated delivers an event of the watch.
 func (p *Process) Updated(prev, node *corev1.Node) {
-	p.handler.OnUpdate(observe.SlimOf(observe.FromNode(prev)), observe.SlimOf(observe.FromNode(node)))
+	p.handler.OnUpdate(observe.CompactNodeOf(observe.FromNode(prev)), observe.CompactNodeOf(observe.FromNode(node)))
 }
 
 // Deleted delivers an event of the watch; missed says that only a later list has shown it.
 func (p *Process) Deleted(node *corev1.Node, missed bool) {
 	if missed {
-		p.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: node.Name, Obj: observe.SlimOf(observe.FromNode(node))})
+		p.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: node.Name, Obj: observe.CompactNodeOf(observe.FromNode(node))})
 	} else {
-		p.handler.OnDelete(observe.SlimOf(observe.FromNode(node)))
+		p.handler.OnDelete(observe.CompactNodeOf(observe.FromNode(node)))
 	}
 }
 

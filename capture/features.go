@@ -15,17 +15,17 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// featureResource returns that of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
-func featureResource() factResource[classify.Features, observe.Features] {
-	return factResource[classify.Features, observe.Features]{
+// featureResource returns the resource of NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+func featureResource() factResource[classify.UsedFeatures, observe.Features] {
+	return factResource[classify.UsedFeatures, observe.Features]{
 		description: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",
 		optional:    true,
 		usageOf:     classify.Rules.NodeFeatures,
-		listWatch: func(c *Controller, usage classify.Features) cache.ListerWatcher {
+		listWatch: func(c *Controller, usage classify.UsedFeatures) cache.ListerWatcher {
 			return store.ListWatch(c.Dynamic, nodeFeatures{c.Dynamic.Resource(observe.NodeFeatureResource()), usage}, observe.NodeFeatureLabel, nil)
 		},
 		object: &unstructured.Unstructured{},
-		strip: func(object any, usage classify.Features) publication {
+		strip: func(object any, usage classify.UsedFeatures) publication {
 			if feature, ok := object.(*unstructured.Unstructured); ok {
 				return observe.NodeFeatureOf(feature, usage)
 			}
@@ -64,10 +64,11 @@ const nodeFeaturePage = 10
 // nodeFeatures is a client that lists in pages, which takes little memory. It is for API servers without streaming lists (WatchList).
 type nodeFeatures struct {
 	dynamic.ResourceInterface
-	usage classify.Features
+	usage classify.UsedFeatures
 }
 
-// List reads page by page, and keeps only what rules use. A list without a version has pages.
+// List reads page by page, and keeps only what rules use. It removes the resourceVersion of the options, because the API server answers a list with
+// resourceVersion 0 from its cache, in one piece.
 func (n nodeFeatures) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	options.ResourceVersion, options.ResourceVersionMatch, options.Limit = "", "", nodeFeaturePage
 	var all *unstructured.UnstructuredList

@@ -153,7 +153,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			judge := w.leader.rollout
 			rules := func() string { return w.leader.Policy().RulesHash() }
 			data := func() labels {
-				state, err := w.leader.notes.Get(t.Context(), store.AcceptedName)
+				state, err := w.leader.notes.Get(t.Context(), store.AcceptedConfigMap)
 				require.NoError(t, err)
 				if state == nil {
 					return nil
@@ -183,7 +183,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 				n := w.node().DeepCopy()
 				n.Name, n.UID, n.ResourceVersion = fmt.Sprintf("other-%d", i), types.UID(fmt.Sprintf("o%d", i)), "10"
 				n.Labels = labels{"tier": "slow"}
-				w.leader.observations.observeLive(observe.SlimOf(observe.FromNode(n)))
+				w.leader.observations.observeLive(observe.CompactNodeOf(observe.FromNode(n)))
 			}
 			assert.True(t, w.leader.rulesHeld(w.leader.Policy()), "what they change is known only now")
 			judge.Check(t.Context())
@@ -194,7 +194,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			judge.Check(t.Context())
 			assert.True(t, w.leader.rulesHeld(w.leader.Policy()))
 
-			require.NoError(t, w.leader.notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
+			require.NoError(t, w.leader.notes.Set(t.Context(), store.AcceptedConfigMap, true, map[string]*string{store.RulesAccepted: new(rules())}))
 			judge.Check(t.Context())
 			assert.False(t, w.leader.rulesHeld(w.leader.Policy()))
 			assert.Equal(t, []string{rules(), ""}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
@@ -204,7 +204,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 
 func TestANodeFeatureThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	r := newCluster(t, avxRule).leader()
-	r.features.strip = func(any, classify.Features) publication { panic("cannot read") }
+	r.features.strip = func(any, classify.UsedFeatures) publication { panic("cannot read") }
 	slim, ok := r.features.stripped(r.Controller, avxOf("n1"), nil).(*observe.NodeFeature)
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
@@ -230,7 +230,7 @@ func (l *listedPages) List(_ context.Context, options metav1.ListOptions) (*unst
 
 func TestNodeFeaturesAreListedPageByPageWithoutWhatRulesDoNotUse(t *testing.T) {
 	pages := &listedPages{}
-	list, err := nodeFeatures{pages, classify.Features{"cpu.cpuid.SSE4"}}.List(t.Context(), metav1.ListOptions{ResourceVersion: "0", LabelSelector: "a"})
+	list, err := nodeFeatures{pages, classify.UsedFeatures{"cpu.cpuid.SSE4"}}.List(t.Context(), metav1.ListOptions{ResourceVersion: "0", LabelSelector: "a"})
 	require.NoError(t, err)
 	first, next := metav1.ListOptions{Limit: nodeFeaturePage, LabelSelector: "a"}, metav1.ListOptions{Limit: nodeFeaturePage, LabelSelector: "a", Continue: "more"}
 	assert.Equal(t, []metav1.ListOptions{first, next, next}, pages.asked, "with version 0, the API server would send all at once")

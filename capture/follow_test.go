@@ -263,7 +263,7 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 				r.queue.Done(name)
 			}
 			if c.state != nil {
-				slim := observe.SlimOf(observe.FromNode(c.state))
+				slim := observe.CompactNodeOf(observe.FromNode(c.state))
 				r.observations.observeLive(slim)
 				r.observations.observeDeleted(slim)
 			}

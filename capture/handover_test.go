@@ -80,7 +80,7 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 			}
 		})
 	}
-	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.FromNode(restored)).Node(), NodePresent, plan.Inputs{Policy: loadPolicy(t, ""), GuardInForce: true, Now: now})
+	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.CompactNodeOf(observe.FromNode(restored)).Node(), NodePresent, plan.Inputs{Policy: loadPolicy(t, ""), GuardInForce: true, Now: now})
 	assert.NotEmpty(t, fromMemory.RestoredOwners)
 	assert.Nil(t, fromMemory.ManagedFields, "memory does not hold them: the Node is read first")
 }

@@ -38,9 +38,9 @@ func (w *nodeWork) actIfAllowed(ctx context.Context, next Action) (result, error
 		return decideAgain, err
 	case w.nothingToDo(next):
 		return postponed, nil
-	case next.Step == NoStep:
+	case next.Step == NoStep: // only the label of the ConfigMap is missing, see [nodeWork.nothingToDo]
 		return w.act(ctx, Action{Step: StepUpdateRecord, Record: &w.entry.Record})
-	case next.Record == nil && !w.entryFromAPI: // never change a Node on the cache's word alone
+	case next.Record == nil && !w.entryFromAPI: // the cache may be old: no Node is changed before its record was read from the API server
 		return w.readRecordFromAPI(ctx)
 	}
 	return w.act(ctx, next)
@@ -56,7 +56,7 @@ func (w *nodeWork) mayAct(next Action) bool {
 		return true
 	}
 	if next.Record == nil && (next.HasRuleEdits() || next.WriteLabelsAnnotation) && !w.leading.Load() && w.rulesHeld(w.Policy()) && next.Step == StepApplyRules {
-		w.standby.Forget(w.node.Name) // the leader has put other rules in force
+		w.standby.Forget(w.node.Name) // the rules of this replica's policy are held, so the leader may have put others in force: only it applies rules now
 		return false
 	}
 	if w.acts = w.acts || w.leading.Load(); !w.acts {

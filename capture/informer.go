@@ -26,14 +26,14 @@ func newNodeInformer(client kubernetes.Interface, keptAnnotations func() policy.
 // stripNode drops what is not read. The informer may call it on its own result.
 func stripNode(object any, keptAnnotations policy.Annotations) any {
 	if node, ok := object.(*corev1.Node); ok {
-		return stripNodeWith(observe.SlimOf, node, keptAnnotations)
+		return stripNodeWith(observe.CompactNodeOf, node, keptAnnotations)
 	}
 	return object
 }
 
 // stripNodeWith never panics and never fails. A panic would end the process. After an error the informer would list all Nodes again and would
 // never be synced.
-func stripNodeWith(convert func(*observe.Node) *observe.Slim, node *corev1.Node, keptAnnotations policy.Annotations) (stripped *observe.Slim) {
+func stripNodeWith(convert func(*observe.Node) *observe.CompactNode, node *corev1.Node, keptAnnotations policy.Annotations) (stripped *observe.CompactNode) {
 	err := contain.Call(func() error { stripped = convert(observe.FromNodeWithAnnotations(node, keptAnnotations)); return nil })
 	if panicked, ok := contain.IsPanic(err); ok {
 		return observe.Unreadable(node.Name, node.UID, node.ResourceVersion, panicked)
@@ -45,7 +45,7 @@ func stripNodeWith(convert func(*observe.Node) *observe.Slim, node *corev1.Node,
 // an event of a Node cannot be added, it calls panicked with the Node's name.
 func addNodeHandlers(informer cache.SharedIndexInformer, obs *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
 	addOrUpdate := func(object any) {
-		if node, ok := object.(*observe.Slim); ok && obs.observeLive(node) {
+		if node, ok := object.(*observe.CompactNode); ok && obs.observeLive(node) {
 			changed(node.Name())
 		}
 	}
@@ -56,7 +56,7 @@ func addNodeHandlers(informer cache.SharedIndexInformer, obs *observations, chan
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
-			if node, ok := object.(*observe.Slim); ok {
+			if node, ok := object.(*observe.CompactNode); ok {
 				obs.observeDeleted(node)
 				changed(node.Name())
 			}

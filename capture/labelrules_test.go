@@ -19,13 +19,13 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-type derivedLabels = map[string]record.Derived
+type derivedLabels = map[string]record.RuleLabel
 
 // ruledBy returns labels that a rule has set.
 func ruledBy(rule string, labels labels) derivedLabels {
 	derived := derivedLabels{}
 	for key, value := range labels {
-		derived[key] = record.Derived{Value: value, Rule: rule}
+		derived[key] = record.RuleLabel{Value: value, Rule: rule}
 	}
 	return derived
 }
@@ -54,7 +54,7 @@ func gpus(count string, ready time.Duration) func(*corev1.Node) {
 
 // withDerived returns what a record keeps of the labels of rules.
 func withDerived(derived derivedLabels) func(*record.Record) {
-	return func(r *record.Record) { r.Derived = derived }
+	return func(r *record.Record) { r.RuleLabels = derived }
 }
 
 // onMachine says whose record it is.
@@ -442,7 +442,7 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 				}
 				entry.Record = *action.Record
 			}
-			assert.Equal(t, ruledBy("gpu", c.set), entry.Record.Derived)
+			assert.Equal(t, ruledBy("gpu", c.set), entry.Record.RuleLabels)
 			inputs.Refused = nil
 			assert.Equal(t, c.set, Decide(entry, true, n, NodePresent, inputs).RuleEdits().Values(), "the policy that refused it is deleted")
 		})

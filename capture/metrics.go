@@ -74,7 +74,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
 			StepCreateRecord, StepFollowMachine, StepUpdateRecord, StepAdoptObject, StepMarkDeleted, StepQuarantine, StepReturnMachine, StepNewMachine, StepRenameLabel, StepApplyDecision, StepEndQuarantine, StepRestore, StepLiftGate, StepResetVersions, StepApplyRules, StepRestoreOwners, StepNoteBoot),
 		errors: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_controller_errors_total", Help: "What kept work on one Node or record from its end, by controller and kind. The work is tried again, and that on all others goes on.",
+			Name: "nodekeep_controller_errors_total", Help: "Failures of work on one Node or record, by controller and kind. The work is tried again, and work on all others goes on.",
 			ConstLabels: prometheus.Labels{"controller": "capture"},
 		}, []string{"kind"}),
 		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted or replaced by older ones; capture writes them again."),

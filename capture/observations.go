@@ -23,8 +23,8 @@ type observations struct {
 	hasGate  func([]corev1.Taint) bool
 	onLifted func(delay time.Duration) // called, under the lock, with how long a removed gate was on the Node
 	now      func() time.Time
-	// sameFacts reports whether two states of a Node are equal in what rules use.
-	sameFacts func(a, b *observe.Slim) bool
+	// sameRuleFacts reports whether two states of a Node are equal in what rules use.
+	sameRuleFacts func(a, b *observe.CompactNode) bool
 
 	mu          sync.Mutex
 	byName      map[string]*nodeStates
@@ -35,12 +35,12 @@ type observations struct {
 }
 
 type nodeStates struct {
-	deleted []*observe.Slim // last states of deleted objects, oldest first
-	live    *observe.Slim   // nil: no such Node
+	deleted []*observe.CompactNode // last states of deleted objects, oldest first
+	live    *observe.CompactNode   // nil: no such Node
 
-	recordRemoved bool // a client took its record away while the Node lived, and that is still to be reported
-	unreadable    bool // it could not be read since a worker started on the name
-	// retained has the UIDs of deleted objects whose record existed after the deletion. If the record is missing later, it was removed on purpose: by an
+	vanished   bool // a client took its record away while the Node lived, and that is still to be reported
+	unreadable bool // it could not be read since a worker started on the name
+	// deletedWithRecord has the UIDs of deleted objects whose record existed after the deletion. If the record is missing later, it was removed on purpose: by an
 	// operator, or at the end of its retention.
 	deletedWithRecord map[types.UID]bool
 
@@ -67,13 +67,13 @@ type pending struct {
 // newObservations has seen nothing.
 func newObservations(hasGate func([]corev1.Taint) bool, onLifted func(delay time.Duration), now func() time.Time) *observations {
 	return &observations{
-		hasGate: hasGate, onLifted: onLifted, now: now, sameFacts: func(_, _ *observe.Slim) bool { return true },
+		hasGate: hasGate, onLifted: onLifted, now: now, sameRuleFacts: func(_, _ *observe.CompactNode) bool { return true },
 		byName: map[string]*nodeStates{}, labelCounts: fleet.NewLabelCounts(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
 	}
 }
 
-// update calls fn with what is known of a Node, if anything is.
-func (s *observations) update(name string, fn func(states *nodeStates)) {
+// ifKnown calls fn with what is known of a Node, if anything is.
+func (s *observations) ifKnown(name string, fn func(states *nodeStates)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if states, known := s.byName[name]; known {
@@ -96,18 +96,18 @@ func (s *observations) markPending(name string) *nodeStates {
 }
 
 // observeLive notes the state of a live Node and reports whether anything could be decided differently for it.
-func (s *observations) observeLive(node *observe.Slim) (changed bool) {
+func (s *observations) observeLive(node *observe.CompactNode) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var prev *observe.Slim
+	var prev *observe.CompactNode
 	if states := s.byName[node.Name()]; states != nil {
 		prev = states.live
 	}
-	differs := prev == nil || prev.Differs(node)
-	if differs || !prev.SameReport(node) {
+	differs := prev == nil || prev.DecisionsDiffer(node)
+	if differs || !prev.SameKubeletReport(node) {
 		s.labelCounts.Update(prev, node)
 	}
-	if !differs && s.sameFacts(prev, node) {
+	if !differs && s.sameRuleFacts(prev, node) {
 		s.byName[node.Name()].live = node
 		return false
 	}
@@ -135,8 +135,8 @@ func (s *observations) setCountedKeys(keys []governance.Key) {
 }
 
 // replaceLive replaces the live state by the same version of it with the annotations which were read. If the watch has brought another state, that stays.
-func (s *observations) replaceLive(node *observe.Slim) {
-	s.update(node.Name(), func(states *nodeStates) {
+func (s *observations) replaceLive(node *observe.CompactNode) {
+	s.ifKnown(node.Name(), func(states *nodeStates) {
 		if states.live != nil && states.live.UID() == node.UID() && states.live.Version() == node.Version() {
 			states.live = node
 		}
@@ -144,7 +144,7 @@ func (s *observations) replaceLive(node *observe.Slim) {
 }
 
 // observeDeleted notes the last state of a deleted Node object.
-func (s *observations) observeDeleted(node *observe.Slim) {
+func (s *observations) observeDeleted(node *observe.CompactNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	states := s.markPending(node.Name())
@@ -159,8 +159,8 @@ func (s *observations) observeDeleted(node *observe.Slim) {
 // noteAhead notes that a record of that version holds a later state of its Node than the watch has brought. It returns how much of aheadFor
 // is left. For another version, the time starts again.
 func (s *observations) noteAhead(name, recordVersion string) (left time.Duration) {
-	left = aheadFor
-	s.update(name, func(states *nodeStates) {
+	left = watchGrace
+	s.ifKnown(name, func(states *nodeStates) {
 		now := s.now()
 		if states.ahead == nil || states.ahead.recordVersion != recordVersion {
 			states.ahead = &aheadSince{recordVersion: recordVersion, time: now}
@@ -172,7 +172,7 @@ func (s *observations) noteAhead(name, recordVersion string) (left time.Duration
 
 // get returns what there is to reconcile for a name. All of it is the caller's own.
 func (s *observations) get(name string) (deleted []*observe.Node, live *observe.Node) {
-	s.update(name, func(states *nodeStates) {
+	s.ifKnown(name, func(states *nodeStates) {
 		for _, last := range states.deleted {
 			deleted = append(deleted, last.Node())
 		}
@@ -185,8 +185,8 @@ func (s *observations) get(name string) (deleted []*observe.Node, live *observe.
 
 // forgetDeleted forgets the last state of a deleted object: it is reconciled.
 func (s *observations) forgetDeleted(name string, uid types.UID) {
-	s.update(name, func(states *nodeStates) {
-		if i := slices.IndexFunc(states.deleted, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
+	s.ifKnown(name, func(states *nodeStates) {
+		if i := slices.IndexFunc(states.deleted, func(last *observe.CompactNode) bool { return last.UID() == uid }); i >= 0 {
 			states.deleted = slices.Delete(states.deleted, i, i+1)
 		}
 		if len(states.deleted) == 0 && states.live == nil {
@@ -196,9 +196,10 @@ func (s *observations) forgetDeleted(name string, uid types.UID) {
 	})
 }
 
-// noteRecord notes that there is this record of a Node. It may be kept only until its retention ends.
+// noteRecord notes that a Node has this record. If it is the record of a deleted Node, it is kept until its retention ends: the deleted objects are noted as
+// ones that have had such a record.
 func (s *observations) noteRecord(name string, r record.Record) {
-	s.update(name, func(states *nodeStates) {
+	s.ifKnown(name, func(states *nodeStates) {
 		states.deletedWithRecord = nil
 		if !r.DeletedAt.IsZero() && !r.Empty() && len(states.deleted) > 0 {
 			states.deletedWithRecord = make(map[types.UID]bool, len(states.deleted))
@@ -209,31 +210,31 @@ func (s *observations) noteRecord(name string, r record.Record) {
 	})
 }
 
-// hadRecordAfterDeletion reports whether there was such a record after an object was deleted.
+// hadRecordAfterDeletion reports whether a record of the deleted Node object of that UID was seen after the deletion.
 func (s *observations) hadRecordAfterDeletion(name string, uid types.UID) (had bool) {
-	s.update(name, func(states *nodeStates) { had = states.deletedWithRecord[uid] })
+	s.ifKnown(name, func(states *nodeStates) { had = states.deletedWithRecord[uid] })
 	return had
 }
 
-// noteRecordRemoved notes that a client took the record of a Node away, if the Node lives.
-func (s *observations) noteRecordRemoved(name string) {
-	s.update(name, func(states *nodeStates) { states.recordRemoved = states.live != nil })
+// noteVanished notes that a client took the record of a Node away, if the Node lives.
+func (s *observations) noteVanished(name string) {
+	s.ifKnown(name, func(states *nodeStates) { states.vanished = states.live != nil })
 }
 
-// takeRecordRemoved reports, once, whether a client took the record of a Node away.
-func (s *observations) takeRecordRemoved(name string) (removed bool) {
-	s.update(name, func(states *nodeStates) { removed, states.recordRemoved = states.recordRemoved, false })
+// takeVanished reports, once, whether a client took the record of a Node away.
+func (s *observations) takeVanished(name string) (removed bool) {
+	s.ifKnown(name, func(states *nodeStates) { removed, states.vanished = states.vanished, false })
 	return removed
 }
 
 // noteUnreadable notes that the record of a Node cannot be read. The Node then does not count as current in the metrics, though capture cannot repair it.
 func (s *observations) noteUnreadable(name string) {
-	s.update(name, func(states *nodeStates) { states.unreadable = true })
+	s.ifKnown(name, func(states *nodeStates) { states.unreadable = true })
 }
 
 // start notes that a worker begins with all that was received of a name. It must come before the worker looks.
 func (s *observations) start(name string) {
-	s.update(name, func(states *nodeStates) {
+	s.ifKnown(name, func(states *nodeStates) {
 		states.unreadable, states.readLiveOrDueLater = false, false
 		p := s.pending[name]
 		if p == nil {
@@ -241,14 +242,14 @@ func (s *observations) start(name string) {
 		}
 		if p.started.IsZero() || p.stored {
 			p.started, p.stored = p.received, false
-		} // else it waits no longer than the started change
+		} // else what was received is newer than the change that a worker has started on, whose time counts
 		p.received = time.Time{}
 	})
 }
 
 // noteWrite notes that a record was written. The first time since a worker started on the name, it returns the time since the first change.
 func (s *observations) noteWrite(name string) (lag time.Duration, first bool) {
-	s.update(name, func(*nodeStates) {
+	s.ifKnown(name, func(*nodeStates) {
 		if p := s.pending[name]; p != nil && !p.started.IsZero() && !p.stored {
 			p.stored = true
 			lag, first = s.now().Sub(p.started), true
@@ -257,14 +258,14 @@ func (s *observations) noteWrite(name string) (lag time.Duration, first bool) {
 	return lag, first
 }
 
-// keepInResync notes that a worker decides by more than its inputs.
+// keepInResync notes that a worker decides by more than the inputs that the resync compares, as by a live read. The Node then takes part in the next resync.
 func (s *observations) keepInResync(name string) {
-	s.update(name, func(states *nodeStates) { states.readLiveOrDueLater = true })
+	s.ifKnown(name, func(states *nodeStates) { states.readLiveOrDueLater = true })
 }
 
 // annotationBytes returns the size of the annotations of a Node that lives.
 func (s *observations) annotationBytes(name string) (bytes int) {
-	s.update(name, func(states *nodeStates) {
+	s.ifKnown(name, func(states *nodeStates) {
 		if states.live != nil {
 			bytes = states.live.AnnotationBytes()
 		}
@@ -274,7 +275,7 @@ func (s *observations) annotationBytes(name string) (bytes int) {
 
 // unchangedSinceIdle reports whether nothing is to be done for a Node that lives, as it was found by these inputs.
 func (s *observations) unchangedSinceIdle(name string, current resyncInputs) (unchanged bool) {
-	s.update(name, func(states *nodeStates) {
+	s.ifKnown(name, func(states *nodeStates) {
 		unchanged = states.live != nil && len(states.deleted) == 0 && s.pending[name] == nil && current != (resyncInputs{}) && states.idleInputs == current
 	})
 	return unchanged
@@ -282,7 +283,7 @@ func (s *observations) unchangedSinceIdle(name string, current resyncInputs) (un
 
 // finish notes that a worker is through with a name, with which inputs (used), and whether nothing is left to do (done).
 func (s *observations) finish(name string, done bool, used resyncInputs) {
-	s.update(name, func(states *nodeStates) {
+	s.ifKnown(name, func(states *nodeStates) {
 		done = done && !states.unreadable
 		if states.idleInputs = used; !done || states.readLiveOrDueLater {
 			states.idleInputs = resyncInputs{}
@@ -300,7 +301,7 @@ func (s *observations) finish(name string, done bool, used resyncInputs) {
 
 // tracks reports whether a Node lives or waits to be reconciled.
 func (s *observations) tracks(name string) (tracked bool) {
-	s.update(name, func(*nodeStates) { tracked = true })
+	s.ifKnown(name, func(*nodeStates) { tracked = true })
 	return tracked
 }
 
@@ -323,7 +324,7 @@ func (s *observations) waiting() []string {
 const creationTimeAge = 5 * time.Second
 
 // trackGate notes whether a live Node carries the gate; prev is its state until now, nil where it is new.
-func (s *observations) trackGate(prev, node *observe.Slim) {
+func (s *observations) trackGate(prev, node *observe.CompactNode) {
 	name := node.Name()
 	newObject := prev == nil || prev.UID() != node.UID()
 	start, ok := s.gatedSince[name]

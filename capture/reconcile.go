@@ -19,19 +19,19 @@ import (
 // emergency opens the live object. If something is left to do, by another replica or after a wait, done is false.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
 	deleted, live := c.observations.get(name)
-	live, opened, failed := c.liftGateInEmergency(ctx, live)
+	live, gateResult, failed := c.liftGateInEmergency(ctx, live)
 	if done, err := c.reconcileDeleted(ctx, name, deleted); err != nil || !done {
 		return false, errors.Join(failed, err)
 	}
 	switch {
-	case failed != nil || opened == postponed:
+	case failed != nil || gateResult == postponed:
 		return false, failed
 	case live == nil:
 		c.compliance.Forget(name)
 		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, NodeAbsent)
 	case live.Fault != nil:
 		return false, fmt.Errorf("read node: %w", live.Fault)
-	case live.Keep != c.Policy().Annotations() && c.leading.Load():
+	case live.ReadAnnotations != c.Policy().Annotations() && c.leading.Load():
 		if live, err = c.readAnnotations(ctx, live); err != nil || live == nil {
 			return err == nil, err
 		}
@@ -42,7 +42,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 // reconcileDeleted works on the deleted objects of one name.
 func (c *Controller) reconcileDeleted(ctx context.Context, name string, deleted []*observe.Node) (done bool, err error) {
 	for _, node := range deleted {
-		removed, err := c.recordRemovedSince(ctx, node)
+		removed, err := c.deliberatelyRemovedSince(ctx, node)
 		if err != nil {
 			return false, err
 		}
@@ -60,9 +60,9 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, deleted 
 	return true, nil
 }
 
-// recordRemovedSince reports whether a record existed after the deletion of an object and was removed since, at the end of its retention or by an operator. A
+// deliberatelyRemovedSince reports whether a record existed after the deletion of an object and was removed since, at the end of its retention or by an operator. A
 // standby replica that still has the deletion queued must not write the record again.
-func (c *Controller) recordRemovedSince(ctx context.Context, deleted *observe.Node) (bool, error) {
+func (c *Controller) deliberatelyRemovedSince(ctx context.Context, deleted *observe.Node) (bool, error) {
 	if !c.observations.hadRecordAfterDeletion(deleted.Name, deleted.UID) {
 		return false, nil
 	}
@@ -82,7 +82,7 @@ func (c *Controller) recordRemovedSince(ctx context.Context, deleted *observe.No
 
 // liftGateInEmergency removes the gate of a live Node if an emergency is declared, before any record is read, so that nothing in a record can prevent it. It returns
 // the Node as it is afterwards.
-func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
+func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node) (node *observe.Node, gateResult result, err error) {
 	w := &nodeWork{Controller: c, node: live, presence: NodePresent}
 	for range maxSteps {
 		if w.node == nil || w.node.Fault != nil {
@@ -92,7 +92,7 @@ func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node
 		if !lifts {
 			return w.node, finished, nil
 		}
-		inMemory, _ := w.Records.Get(w.node.Name) // by its version, replicas see each other's work
+		inMemory, _ := w.Records.Get(w.node.Name) // only its version is used: a standby sees by it that another replica works on the Node
 		w.entry.Version, w.entryFromAPI = inMemory.Version, true
 		if result, err := w.actIfAllowed(ctx, lift); err != nil || result != decideAgain {
 			return w.node, result, err
@@ -101,14 +101,15 @@ func (c *Controller) liftGateInEmergency(ctx context.Context, live *observe.Node
 	return w.node, postponed, errors.New("reconcile node: its gate keeps changing")
 }
 
-// readAnnotations reads a Node once more that the watch brought while the policy kept other annotations. Memory holds only those. Most Nodes
-// need no such read after a change of the policy: the next report of their kubelets brings them. It is nil where the watch will bring another state.
+// readAnnotations reads a Node from the API server whose copy in memory lacks annotations that the policy keeps: it came from the watch while the policy kept
+// other annotations, and memory has only those that the policy keeps. After a change of the policy most Nodes need no such read, since the next status update
+// of their kubelets brings them. The result is nil if the watch is about to bring another object or the deletion.
 func (c *Controller) readAnnotations(ctx context.Context, live *observe.Node) (*observe.Node, error) {
 	node, err := c.getNode(ctx, live.Name)
 	if err != nil || node == nil || node.UID != live.UID {
 		return nil, err
 	}
-	c.observations.replaceLive(observe.SlimOf(node))
+	c.observations.replaceLive(observe.CompactNodeOf(node))
 	return node, node.Fault
 }
 
@@ -142,7 +143,7 @@ type nodeWork struct {
 	unreadable        bool  // there is one, but nothing may be taken from it
 	entryFromAPI      bool  // entry is the API server's answer, not the cache's
 	writeErr          error // why the record could not be written; the Node is restored from what was to be written
-	lostReported      bool  // a client took the record away, which is reported
+	vanishedReported  bool  // a client took the record away, which is reported
 	correctionCounted bool  // the Node counts as corrected; see [brake.Brake]
 	itemByItem        bool  // items are given one by one, to find out which is refused
 	acts              bool  // this replica acts; see [pace.Standby]
@@ -191,7 +192,7 @@ func (w *nodeWork) decide() Action {
 		return Decide(w.entry, w.hasRecord, w.node, w.presence, inputs)
 	}
 	var former predecessor
-	if _, transition := w.node.Transition(w.entry.Record, inputs.Policy, now); (!w.hasRecord || transition == policy.Begins) && p.Follows() && !w.node.Deleting() {
+	if _, transition := w.node.Transition(w.entry.Record, inputs.Policy, now); (!w.hasRecord || transition == policy.NewMachine) && p.Follows() && !w.node.Deleting() {
 		switch former = w.findPredecessor(); {
 		case former.pendingNode != "":
 			return Action{Step: NoStep, Plan: plan.Plan{RequeueAfter: followRetry}}
@@ -228,8 +229,8 @@ func (w *nodeWork) lookAgain(ctx context.Context) (result, error) {
 	return finished, nil
 }
 
-// aheadFor is how long a record is ahead of its Node before capture asks the API server. Usually the watch brings a later state sooner.
-const aheadFor = 2 * time.Second
+// watchGrace is how long a record is ahead of its Node before capture asks the API server. Usually the watch brings a later state sooner.
+const watchGrace = 2 * time.Second
 
 // resetRecord drops the versions of a record that claims a later state of the Node than the API server has. Such a record is from another cluster, from
 // a backup or from a client, and would hide every change of the Node. The Node is read after the record, and each change gives it a greater
@@ -252,9 +253,9 @@ func (w *nodeWork) resetRecord(ctx context.Context) (result, error) {
 	if err != nil || node == nil || node.UID != w.node.UID { // the watch will bring another object
 		return finished, err
 	}
-	if rebased, otherCluster := w.entry.Record.Rebase(w.ClusterUID(), node.Version); otherCluster {
+	if rebased, versionsDropped := w.entry.Record.Rebase(w.ClusterUID(), node.Version); versionsDropped {
 		return w.put(ctx, Action{Step: StepResetVersions, Record: &rebased})
 	}
-	w.requeueAfter(w.node.Name, w.observations.noteAhead(w.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
+	w.requeueAfter(w.node.Name, w.observations.noteAhead(w.node.Name, "")) // the watch is late, and the next status update of the kubelet need not lead to another reconciliation
 	return finished, nil
 }

@@ -151,7 +151,7 @@ func TestAnAcceptedSideIsCarriedOut(t *testing.T) {
 				require.Equal(t, waits, w.shows())
 
 				r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
-					entry.Accepted = side
+					entry.AcceptedSide = side
 					return err
 				}
 				r.reconciles()
@@ -212,10 +212,10 @@ func TestANodeThatIsDeletedBeforeTheWatchHasBroughtItIsMarkedAsDeleted(t *testin
 		r.deaf = true
 		w.register(node("b", "20", labels{"k": "v"}))
 		reads := r.runs(time.Minute)
-		assert.LessOrEqual(t, reads, int(time.Minute/aheadFor)+1, "the reads are bounded")
+		assert.LessOrEqual(t, reads, int(time.Minute/watchGrace)+1, "the reads are bounded")
 		assert.True(t, w.record().DeletedAt.IsZero())
 		w.delete()
-		r.runs(aheadFor)
+		r.runs(watchGrace)
 		assert.False(t, w.record().DeletedAt.IsZero())
 		assert.False(t, r.Tracks("n1"))
 	})
@@ -466,7 +466,7 @@ func TestThatARecordOfALiveNodeVanishedIsCountedAndItIsWrittenAgain(t *testing.T
 	w := newCluster(t, "", node("a", "10", labels{"k": "v"}))
 	r := w.leads()
 	w.Remove("n1")
-	r.NoteRecordRemoved("n1")
+	r.NoteRecordVanished("n1")
 	r.reconciles()
 	assert.Equal(t, labels{"k": "v"}, w.record().Items())
 	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))
@@ -625,7 +625,7 @@ func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing
 	r.deaf = false
 	w.edit(func(*corev1.Node) {}) // the next heartbeat, which differs in nothing
 	assert.Zero(t, r.queue.Len())
-	r.Enqueue("n1") // what follows after [aheadFor]
+	r.Enqueue("n1") // what follows after [watchGrace]
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v", "x": "1"}, w.shows())
 }

@@ -320,7 +320,7 @@ func (c *Controller) reportFollowed(next record.Record, node *observe.Node) {
 
 // reportKeptOff reports what a Node had in its CREATE and admission removed there, because rules keep it off.
 func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
-	listed := node.DerivedLabels(r, c.Policy(), c.Guard.InForce())
+	listed := node.TrustedRuleLabels(r, c.Policy(), c.Guard.InForce())
 	var removed []string
 	for _, key := range slices.Sorted(maps.Keys(listed)) {
 		if label := listed[key]; label.Absent && label.RemovedAtCreate {
@@ -338,7 +338,7 @@ func (c *Controller) reportRestored(prev record.Record, node *observe.Node) {
 	var restored []string
 	for key, given := range stamp.Given {
 		shown, ok := node.Items[key]
-		if e, known := prev.Entry(key); known && !e.Removed && ok && record.Listed(key, shown) == given.Value && given.Version == 0 {
+		if e, known := prev.Entry(key); known && !e.Removed && ok && record.StampValue(key, shown) == given.Value && given.Version == 0 {
 			restored = append(restored, key)
 		}
 	}

@@ -39,10 +39,10 @@ type resyncInputs struct {
 
 // sharedInputs are equal for all Nodes.
 type sharedInputs struct {
-	guarded    bool   // the guard policies are in force
-	clusterUID string // its UID
-	held       bool   // rules must only add labels
-	inventory  string // which snapshots are in force and not stale
+	guardInForce bool   // the guard policies are in force
+	clusterUID   string // the UID of namespace kube-system, by which records name their cluster
+	held         bool   // rules must only add labels
+	inventory    string // which snapshots are in force and not stale
 }
 
 // resyncInputsOf returns those of a Node now; the zero value if it must be reconciled in any case.
@@ -55,7 +55,7 @@ func (c *Controller) resyncInputsOf(name string) resyncInputs {
 	return resyncInputs{
 		recordVersion: entry.Version, devices: c.devices.factsOf(name, p), features: c.features.factsOf(name, p), annotations: c.observations.annotationBytes(name),
 		shared: unique.Make(sharedInputs{
-			guarded: c.Guard.InForce(), clusterUID: c.ClusterUID(), held: c.rulesHeld(p), inventory: c.inventories.InForceKey(p),
+			guardInForce: c.Guard.InForce(), clusterUID: c.ClusterUID(), held: c.rulesHeld(p), inventory: c.inventories.InForceKey(p),
 		}),
 	}
 }

@@ -74,10 +74,10 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		"GuardInForce": func(_ *cluster, r *replica) { r.Guard = guard.Known(false) },
 		"ClusterUID":   func(_ *cluster, r *replica) { r.ClusterUID = func() string { return "other" } },
 		"Devices": func(_ *cluster, r *replica) {
-			r.devices.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.Drivers{"gpu.nvidia.com": {"productName"}})})
+			r.devices.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.UsedDrivers{"gpu.nvidia.com": {"productName"}})})
 		},
 		"Features": func(_ *cluster, r *replica) {
-			r.features.set("n1", []any{observe.NodeFeatureOf(avxOf("n1"), classify.Features{"cpu.cpuid.AVX512F"})})
+			r.features.set("n1", []any{observe.NodeFeatureOf(avxOf("n1"), classify.UsedFeatures{"cpu.cpuid.AVX512F"})})
 		},
 		"Inventory":        func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
 		"ViolationOverdue": nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped

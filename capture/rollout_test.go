@@ -24,7 +24,7 @@ func ruled(t *testing.T, nodes int) *Controller {
 	from.register(usualNode())
 	require.Empty(t, from.leader().works())
 	node, remembered := from.node(), from.record()
-	require.Contains(t, remembered.Derived, "tier")
+	require.Contains(t, remembered.RuleLabels, "tier")
 
 	client := fake.NewClientset()
 	records, err := store.NewConfigMaps(client, "nodekeep", slog.New(slog.DiscardHandler))
@@ -40,7 +40,7 @@ func ruled(t *testing.T, nodes int) *Controller {
 		remembered.Node = node.Name
 		_, err := records.Put(t.Context(), remembered, "")
 		require.NoError(t, err)
-		c.observations.observeLive(observe.SlimOf(observe.FromNode(node)))
+		c.observations.observeLive(observe.CompactNodeOf(observe.FromNode(node)))
 	}
 	c.leading.Store(true)
 	return c

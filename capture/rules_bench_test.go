@@ -43,7 +43,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 	require.Empty(b, first.works())
 	settled, remembered := c.node(), c.record()
 	require.Len(b, settled.Labels, 5+10+set)
-	require.Len(b, remembered.Derived, set)
+	require.Len(b, remembered.RuleLabels, set)
 
 	records, err := store.NewConfigMaps(fake.NewClientset(), "nodekeep", slog.New(slog.DiscardHandler))
 	require.NoError(b, err)
@@ -59,7 +59,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 		remembered.Node = settled.Name
 		_, err := records.Put(b.Context(), remembered, "")
 		require.NoError(b, err)
-		r.observations.observeLive(observe.SlimOf(observe.FromNode(settled)))
+		r.observations.observeLive(observe.CompactNodeOf(observe.FromNode(settled)))
 	}
 	r.leading.Store(true)
 	r.rulesHeld = func(policy.Policy) bool { return false }

@@ -30,7 +30,7 @@ func BenchmarkScrape(b *testing.B) {
 				if i < gated {
 					node.Taints = []corev1.Taint{p.Gate().Taint()}
 				}
-				c.observations.observeLive(observe.SlimOf(node))
+				c.observations.observeLive(observe.CompactNodeOf(node))
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -61,7 +61,7 @@ func TestSinceWhenALabelIsAsItsRuleWantsIt(t *testing.T) {
 	w := newCluster(t, "", node("a", "10", labels{"joined": "1"}))
 	base := func() map[string]record.Version {
 		versions := map[string]record.Version{}
-		for key, label := range observe.FromNode(w.node()).ListedLabels() {
+		for key, label := range observe.FromNode(w.node()).AnnotatedLabels() {
 			versions[key] = label.Version
 		}
 		return versions

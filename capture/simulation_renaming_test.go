@@ -150,7 +150,7 @@ func (w *renaming) restart() {
 	w.leader = w.cluster.leader()
 	w.leader.sees = func(name string, _ bool, entry *store.Entry, err error) error {
 		if entry.Record.Quarantined != nil {
-			entry.Accepted = w.names[name].accepts
+			entry.AcceptedSide = w.names[name].accepts
 		}
 		return err
 	}

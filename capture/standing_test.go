@@ -44,8 +44,8 @@ func (w *watched) dealsWith(name string, dealt bool) {
 	w.finish(name, dealt, resyncInputs{})
 }
 
-func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *observe.Slim {
-	return observe.SlimOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Items: labels, Taints: taints})
+func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *observe.CompactNode {
+	return observe.CompactNodeOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Items: labels, Taints: taints})
 }
 
 func TestANodeIsCurrentOnceItsLastObservationIsReconciled(t *testing.T) {
@@ -163,7 +163,7 @@ func TestANodeThatWasGatedBeforeCaptureStartedIsTimedFromItsCreation(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := watch()
-			w.observeLive(observe.SlimOf(&observe.Node{
+			w.observeLive(observe.CompactNodeOf(&observe.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1", CreationTimestamp: metav1.NewTime(w.clock.Add(c.created))}, Taints: []corev1.Taint{gate.Taint()},
 			}))
 			assert.Equal(t, c.longest, w.longestGated())

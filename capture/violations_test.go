@@ -32,7 +32,7 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 	devices := func(ofNode ...*observe.Slice) func(string) observe.Devices {
 		return func(string) observe.Devices { return observe.DevicesOf(ofNode) }
 	}
-	slice := observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.Drivers{"gpu.nvidia.com": nil})
+	slice := observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.UsedDrivers{"gpu.nvidia.com": nil})
 	audited := strings.ReplaceAll(requiredOfRules, "{name: ", "{mode: audit, name: ")
 	for name, c := range map[string]struct {
 		policy  string

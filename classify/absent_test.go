@@ -12,9 +12,9 @@ import (
 )
 
 func TestEvaluateWhatRulesRemove(t *testing.T) {
-	type derived = map[string]record.Derived
+	type derived = map[string]record.RuleLabel
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
-	absent := func(rule string) record.Derived { return record.Derived{Rule: rule, Absent: true} }
+	absent := func(rule string) record.RuleLabel { return record.RuleLabel{Rule: rule, Absent: true} }
 	gpus := classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}
 	hasGPU := classify.Facts{PluginsRegistered: true, Capacity: room(gpu, "1")}
 	noGPU := classify.Facts{PluginsRegistered: true, Capacity: room(gpu, "0")}
@@ -121,10 +121,10 @@ func TestCompileNamesEveryErrorInWhatARuleRemoves(t *testing.T) {
 }
 
 func TestRulesKnowWhetherTheyReplaceWhatOthersSet(t *testing.T) {
-	assert.False(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}}).Replaces())
-	assert.True(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}, Precedence: classify.RuleWins}).Replaces())
-	assert.False(t, compiled(t, classify.Rule{Name: "a", EnsureAbsent: []string{"k"}, Mode: classify.Audit}).Replaces())
+	assert.False(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}}).MayRemoveOrReplace())
+	assert.True(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}, Precedence: classify.RuleWins}).MayRemoveOrReplace())
+	assert.False(t, compiled(t, classify.Rule{Name: "a", EnsureAbsent: []string{"k"}, Mode: classify.Audit}).MayRemoveOrReplace())
 	removes := compiled(t, classify.Rule{Name: "a", EnsureAbsent: []string{"k:NoSchedule"}})
-	assert.True(t, removes.Replaces())
+	assert.True(t, removes.MayRemoveOrReplace())
 	assert.True(t, removes.Sets("k:NoSchedule"), "the annotation lists it")
 }

@@ -15,12 +15,12 @@ import (
 
 // Result is what rules say of one Node.
 type Result struct {
-	// Labels are those that rules set, by key; and labels and taints that they remove, see [record.Derived].
-	Labels map[string]record.Derived
+	// Labels are those that rules set, by key; and labels and taints that they remove, see [record.RuleLabel].
+	Labels map[string]record.RuleLabel
 	// Taken are keys that a rule would set and that the Node has already, from an operator or the kubelet. They stay.
-	Taken map[string]record.Derived
+	Taken map[string]record.RuleLabel
 	// Audited is what rules of mode audit would set.
-	Audited map[string]record.Derived
+	Audited map[string]record.RuleLabel
 	// Blocked are keys for which a fact is not known, by rule. A blocked key that had a value before is in Labels, too. If it was absent
 	// before, it is neither restored nor removed.
 	Blocked map[string]string
@@ -37,11 +37,11 @@ type Problem struct {
 
 // Evaluate is one pass over the rules. The parameter before has what rules said of the same machine last. If a fact is not known, or while
 // a rule holds its labels, a value stays as it was.
-func (r Rules) Evaluate(facts Facts, prev map[string]record.Derived, now time.Time) Result {
+func (r Rules) Evaluate(facts Facts, prev map[string]record.RuleLabel, now time.Time) Result {
 	return r.evaluate(facts, prev, now, nil)
 }
 
-func (r Rules) evaluate(facts Facts, prev map[string]record.Derived, now time.Time, trace *trace) Result {
+func (r Rules) evaluate(facts Facts, prev map[string]record.RuleLabel, now time.Time, trace *trace) Result {
 	e := evaluation{rules: r, facts: facts, prev: prev, now: now, trace: trace}
 	for i := range r.all {
 		e.apply(i)
@@ -49,10 +49,10 @@ func (r Rules) evaluate(facts Facts, prev map[string]record.Derived, now time.Ti
 	return e.result
 }
 
-// OnlyAdd returns the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
-// that is there. What rules made of it last, they still make of it.
-func (r Result) OnlyAdd(prev, last map[string]record.Derived, present func(item string) bool) map[string]record.Derived {
-	labels := make(map[string]record.Derived, len(r.Labels)+len(prev))
+// LabelsWhenHeld returns the labels of a result while its rules must only add labels. Labels in prev stay as they are, and so does every item that is present on
+// the Node. For such a present item, the label of the result counts only if it is what rules made of the item last.
+func (r Result) LabelsWhenHeld(prev, last map[string]record.RuleLabel, present func(item string) bool) map[string]record.RuleLabel {
+	labels := make(map[string]record.RuleLabel, len(r.Labels)+len(prev))
 	for key, label := range r.Labels {
 		old, known := last[key]
 		if !present(key) || known && old.Value == label.Value && old.Absent == label.Absent {
@@ -63,11 +63,11 @@ func (r Result) OnlyAdd(prev, last map[string]record.Derived, present func(item 
 	return labels
 }
 
-// RemoveDerived returns the labels of a Node, without those that rules have set and that are unchanged since.
-func RemoveDerived(labels map[string]string, derived map[string]record.Derived) map[string]string {
+// WithoutRuleLabels returns the labels of a Node, without those that rules have set and that are unchanged since.
+func WithoutRuleLabels(labels map[string]string, ruleLabels map[string]record.RuleLabel) map[string]string {
 	rest := make(map[string]string, len(labels))
 	for key, value := range labels {
-		if label, ok := derived[key]; !ok || label.Absent || label.Value != value {
+		if label, ok := ruleLabels[key]; !ok || label.Absent || label.Value != value {
 			rest[key] = value
 		}
 	}
@@ -78,7 +78,7 @@ func RemoveDerived(labels map[string]string, derived map[string]record.Derived) 
 type evaluation struct {
 	rules   Rules
 	facts   Facts
-	prev    map[string]record.Derived
+	prev    map[string]record.RuleLabel
 	now     time.Time
 	invalid map[string]bool // keys that a rule has decided, to a value that no label can have
 	result  Result
@@ -89,12 +89,12 @@ var _ labels.Labels = (*evaluation)(nil)
 
 // Lookup returns the value of a label: that of the rules so far, else that of operators and kubelets.
 func (e *evaluation) Lookup(key string) (value string, ok bool) {
-	derived, decided := e.result.Labels[key]
-	if _, blocked := e.result.Blocked[key]; !decided || derived.Absent && blocked {
+	ruleLabel, decided := e.result.Labels[key]
+	if _, blocked := e.result.Blocked[key]; !decided || ruleLabel.Absent && blocked {
 		value, ok = e.facts.Labels[key]
 		return value, ok
 	}
-	return derived.Value, !derived.Absent
+	return ruleLabel.Value, !ruleLabel.Absent
 }
 
 // Get and Has complete [labels.Labels].
@@ -141,7 +141,7 @@ func (e *evaluation) apply(i int) {
 func (e *evaluation) set(i int, key string) Outcome {
 	rule := &e.rules.all[i]
 	if rule.absent[key] {
-		return e.give(rule, key, record.Derived{Rule: rule.name, Absent: true})
+		return e.give(rule, key, record.RuleLabel{Rule: rule.name, Absent: true})
 	}
 	value, literal := rule.set[key].literal()
 	if !literal { // a literal was validated when the rules were compiled
@@ -205,7 +205,7 @@ func (e *evaluation) block(i int, key string) Outcome {
 	if !rule.audit {
 		rule = &e.rules.all[decider] // what it may replace of operators' it still may: nothing is known that changes that
 	}
-	e.give(rule, key, record.Derived{Value: prev.Value, Rule: e.rules.all[decider].name, Absent: prev.Absent})
+	e.give(rule, key, record.RuleLabel{Value: prev.Value, Rule: e.rules.all[decider].name, Absent: prev.Absent})
 	return Unknown
 }
 
@@ -231,27 +231,27 @@ func (e *evaluation) held(i int, key string) Outcome {
 	return Held
 }
 
-func (e *evaluation) give(rule *compiled, key string, derived record.Derived) Outcome {
+func (e *evaluation) give(rule *compiled, key string, ruleLabel record.RuleLabel) Outcome {
 	if rule.audit {
 		if _, earlier := e.result.Audited[key]; !earlier {
-			put(&e.result.Audited, key, derived)
+			put(&e.result.Audited, key, ruleLabel)
 		}
 		return Audited
 	}
-	if derived.Absent { // its owner does not matter: the rule demands this
-		put(&e.result.Labels, key, derived)
+	if ruleLabel.Absent { // its owner does not matter: the rule demands this
+		put(&e.result.Labels, key, ruleLabel)
 		return Removes
 	}
 	if e.Has(key) && !rule.force {
-		put(&e.result.Taken, key, derived)
+		put(&e.result.Taken, key, ruleLabel)
 		return Taken
 	}
-	put(&e.result.Labels, key, derived)
+	put(&e.result.Labels, key, ruleLabel)
 	return Sets
 }
 
-func derivedBy(rule *compiled, value string) record.Derived {
-	return record.Derived{Value: value, Rule: rule.name}
+func derivedBy(rule *compiled, value string) record.RuleLabel {
+	return record.RuleLabel{Value: value, Rule: rule.name}
 }
 
 // decided reports whether a rule has decided a key. Rules of mode audit decide none.

@@ -62,10 +62,10 @@ func room(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-func values(labels map[string]record.Derived) map[string]string {
+func values(labels map[string]record.RuleLabel) map[string]string {
 	all := map[string]string{}
-	for key, derived := range labels {
-		all[key] = derived.Value
+	for key, ruleLabel := range labels {
+		all[key] = ruleLabel.Value
 	}
 	return all
 }
@@ -81,14 +81,14 @@ func merged(labels, overrides map[string]string) map[string]string {
 }
 
 func TestEvaluate(t *testing.T) {
-	gpuBefore := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu"}, "gpu.count": {Value: "2", Rule: "gpu"}, "tier": {Value: "dual-gpu", Rule: "dual-gpu"}}
+	gpuBefore := map[string]record.RuleLabel{"accelerator": {Value: "nvidia-gpu", Rule: "gpu"}, "gpu.count": {Value: "2", Rule: "gpu"}, "tier": {Value: "dual-gpu", Rule: "dual-gpu"}}
 	add := func(condition classify.Condition) []classify.Rule {
 		return []classify.Rule{{Name: "one", Condition: condition, Set: map[string]string{"hit": "true"}}, {Name: "default", Set: map[string]string{"hit": "false"}}}
 	}
 	tests := map[string]struct {
 		rules    []classify.Rule
 		facts    classify.Facts
-		prev     map[string]record.Derived
+		prev     map[string]record.RuleLabel
 		want     labels
 		taken    labels
 		blocked  map[string]string
@@ -136,19 +136,19 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
 		"a rule under another name ends the hold that was begun": {
-			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now}},
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: map[string]record.RuleLabel{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now}},
 			want: labels{},
 		},
 		"a rule under another name keeps off what it kept off": {
 			rules: []classify.Rule{{Name: "off-2", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, EnsureAbsent: []string{"joined"}}},
-			facts: classify.Facts{}, prev: map[string]record.Derived{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
+			facts: classify.Facts{}, prev: map[string]record.RuleLabel{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
 		},
 		"a GPU that is missing for good is held for as long as the rule says": {
 			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
 		"a hold ends": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now}},
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: map[string]record.RuleLabel{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now}},
 			want: labels{},
 		},
 		"a label that an operator sets ends a hold": {
@@ -218,16 +218,16 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"tier": "standard"},
 		},
 		"a value of a rule that is no more does not stay": {
-			rules: rules()[:1:1], facts: classify.Facts{}, prev: map[string]record.Derived{"accelerator": {Value: "none", Rule: "no-gpu"}},
+			rules: rules()[:1:1], facts: classify.Facts{}, prev: map[string]record.RuleLabel{"accelerator": {Value: "none", Rule: "no-gpu"}},
 			want: labels{}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu"},
 		},
 		"a returning Node without GPUs has its default although the rule about GPUs is not known yet": {
-			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi")}, prev: map[string]record.Derived{"tier": {Value: "standard", Rule: "rest"}},
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi")}, prev: map[string]record.RuleLabel{"tier": {Value: "standard", Rule: "rest"}},
 			want: labels{"tier": "standard"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
 		},
 		"a value of an earlier rule that is false now does not stay": {
 			rules: []classify.Rule{{Name: "named", Condition: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: labels{"tier": "a"}}, {Name: "cpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: labels{"cpu": ">1"}}}, Set: labels{"tier": "b"}}},
-			prev:  map[string]record.Derived{"tier": {Value: "a", Rule: "named"}}, want: labels{}, blocked: map[string]string{"tier": "cpu"},
+			prev:  map[string]record.RuleLabel{"tier": {Value: "a", Rule: "named"}}, want: labels{}, blocked: map[string]string{"tier": "cpu"},
 		},
 		"a rule sees the labels of earlier rules": {
 			rules: []classify.Rule{{Name: "first", Set: labels{"a": "1"}}, {Name: "second", Condition: classify.Condition{Clause: classify.Clause{Labels: "a=1,!b"}}, Set: labels{"c": "2"}}},
@@ -307,7 +307,7 @@ func TestEvaluate(t *testing.T) {
 			}
 
 			reread := test.facts
-			reread.Labels = classify.RemoveDerived(merged(test.facts.Labels, values(got.Labels)), got.Labels)
+			reread.Labels = classify.WithoutRuleLabels(merged(test.facts.Labels, values(got.Labels)), got.Labels)
 			second := rules.Evaluate(reread, got.Labels, now)
 			assert.Equal(t, got.Labels, second.Labels, "a second pass changes nothing")
 		})
@@ -359,12 +359,12 @@ func FuzzEvaluate(f *testing.F) {
 		first := compiled.Evaluate(facts, nil, now)
 		explained, _ := compiled.Explain(facts, nil, now)
 		assert.Equal(t, explained, first, "what nobody asks about is not evaluated, and changes nothing")
-		for key, derived := range first.Labels {
-			if wrong := validation.IsValidLabelValue(derived.Value); len(wrong) > 0 {
-				t.Errorf("%s=%q is no label: %v", key, derived.Value, wrong)
+		for key, ruleLabel := range first.Labels {
+			if wrong := validation.IsValidLabelValue(ruleLabel.Value); len(wrong) > 0 {
+				t.Errorf("%s=%q is no label: %v", key, ruleLabel.Value, wrong)
 			}
 		}
-		facts.Labels = classify.RemoveDerived(merged(facts.Labels, values(first.Labels)), first.Labels)
+		facts.Labels = classify.WithoutRuleLabels(merged(facts.Labels, values(first.Labels)), first.Labels)
 		if second := compiled.Evaluate(facts, first.Labels, now); !assert.ObjectsAreEqual(first.Labels, second.Labels) {
 			t.Errorf("a second pass makes %v of %v", second.Labels, first.Labels)
 		}
@@ -391,13 +391,13 @@ func TestWhileAnEarlierRuleIsNotKnownAWinningRuleStillWins(t *testing.T) {
 	rules := compiled(t,
 		classify.Rule{Name: "gpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"tier": "gpu"}},
 		classify.Rule{Name: "high", Set: map[string]string{"tier": "high"}, Precedence: classify.RuleWins})
-	prev := map[string]record.Derived{"tier": {Value: "high", Rule: "high"}}
+	prev := map[string]record.RuleLabel{"tier": {Value: "high", Rule: "high"}}
 	got := rules.Evaluate(classify.Facts{Labels: map[string]string{"tier": "by-hand"}}, prev, now)
 	assert.Equal(t, prev, got.Labels, "a kubelet that restarts changes nothing")
 }
 
 func TestAHoldIsNeverLongerThanItsRuleSaysNow(t *testing.T) {
-	prev := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now.Add(10 * time.Hour)}}
+	prev := map[string]record.RuleLabel{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now.Add(10 * time.Hour)}}
 	got := compiled(t, rules()[0]).Evaluate(classify.Facts{PluginsRegistered: true, Capacity: room()}, prev, now)
 	assert.Equal(t, now.Add(15*time.Minute), got.Labels["accelerator"].End, "the policy was changed meanwhile")
 }

@@ -57,7 +57,7 @@ type Test struct {
 }
 
 // Explain is [Rules.Evaluate] with the reasons: a step for each key of each rule. Steps are sorted by key, then in the order of the rules.
-func (r Rules) Explain(facts Facts, prev map[string]record.Derived, now time.Time) (Result, []Step) {
+func (r Rules) Explain(facts Facts, prev map[string]record.RuleLabel, now time.Time) (Result, []Step) {
 	var t trace
 	result := r.evaluate(facts, prev, now, &t)
 	slices.SortStableFunc(t.steps, func(a, b Step) int { return cmp.Compare(a.Key, b.Key) })
@@ -164,13 +164,13 @@ func (t *trace) step(e *evaluation, rule *compiled, key string, outcome Outcome)
 	}
 	step.Tests = slices.DeleteFunc(tests, func(test Test) bool { return test.holds != holds })
 	slices.SortStableFunc(step.Tests, func(a, b Test) int { return cmp.Compare(a.Fact, b.Fact) })
-	for _, from := range []map[string]record.Derived{e.result.Labels, e.result.Taken, e.result.Audited} {
-		if derived, ok := from[key]; ok && outcome != False {
-			if step.End = derived.End; !derived.Absent {
-				step.Value = &derived.Value
+	for _, from := range []map[string]record.RuleLabel{e.result.Labels, e.result.Taken, e.result.Audited} {
+		if ruleLabel, ok := from[key]; ok && outcome != False {
+			if step.End = ruleLabel.End; !ruleLabel.Absent {
+				step.Value = &ruleLabel.Value
 			}
-			if derived.Rule != rule.name {
-				step.From = derived.Rule
+			if ruleLabel.Rule != rule.name {
+				step.From = ruleLabel.Rule
 			}
 			break
 		}

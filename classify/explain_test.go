@@ -22,7 +22,7 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rules []Rule
-		prev  map[string]record.Derived
+		prev  map[string]record.RuleLabel
 		want  []string // of each step: rule, outcome, and facts
 	}{
 		"a true rule, and a later one": {
@@ -69,7 +69,7 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 		},
 		"a held label": {
 			rules: []Rule{{Name: "one", Condition: cpu("<1"), Set: to("1"), Hold: "15m"}},
-			prev:  map[string]record.Derived{"a": {Value: "1", Rule: "one"}}, want: []string{"one held capacity.cpu=8"},
+			prev:  map[string]record.RuleLabel{"a": {Value: "1", Rule: "one"}}, want: []string{"one held capacity.cpu=8"},
 		},
 		"an operator's label, audit, and a value that can be no label": {
 			rules: []Rule{

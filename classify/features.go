@@ -11,23 +11,23 @@ const FeatureFact = "feature "
 // FeaturePresent is the value of a feature that has no value of its own: a flag, or a declared feature.
 const FeaturePresent = "true"
 
-// Features are names of features, sorted.
-type Features []string
+// UsedFeatures are names of features, sorted.
+type UsedFeatures []string
 
 // Equal reports whether rules use the same.
-func (f Features) Equal(o Features) bool { return slices.Equal(f, o) }
+func (f UsedFeatures) Equal(o UsedFeatures) bool { return slices.Equal(f, o) }
 
 // Empty reports whether rules use none.
-func (f Features) Empty() bool { return len(f) == 0 }
+func (f UsedFeatures) Empty() bool { return len(f) == 0 }
 
-func (f *Features) add(name string) {
+func (f *UsedFeatures) add(name string) {
 	if i, known := slices.BinarySearch(*f, name); !known {
 		*f = slices.Insert(*f, i, name)
 	}
 }
 
 // sameDeclared reports whether two states of a Node declare the same of these.
-func (f Features) sameDeclared(a, b Facts) bool {
+func (f UsedFeatures) sameDeclared(a, b Facts) bool {
 	return !slices.ContainsFunc(f, func(name string) bool {
 		first, wasKnown := a.feature(name)
 		second, isKnown := b.feature(name)
@@ -36,10 +36,10 @@ func (f Features) sameDeclared(a, b Facts) bool {
 }
 
 // NodeFeatures returns the features of NodeFeature objects that rules use; none: rules use no such objects.
-func (r Rules) NodeFeatures() Features { return r.uses.features }
+func (r Rules) NodeFeatures() UsedFeatures { return r.uses.features }
 
 // Declared returns the features in the status of a Node that rules use.
-func (r Rules) Declared() Features { return r.uses.declared }
+func (r Rules) Declared() UsedFeatures { return r.uses.declared }
 
 // IsDeclared reports whether a feature is one that kubelets declare in the status of their Node. Such a name has no dot.
 func IsDeclared(name string) bool { return !strings.Contains(name, ".") }

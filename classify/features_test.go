@@ -70,13 +70,13 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 
 func TestAFeatureThatDisappearsIsHeldLikeADevice(t *testing.T) {
 	gone := classify.Facts{PluginsRegistered: true, Features: map[string][]string{"cpu.cpuid.AVX512F": nil}, System: classify.System{Kubelet: "v1"}}
-	prev := map[string]record.Derived{"hit": {Value: "true", Rule: "has"}}
+	prev := map[string]record.RuleLabel{"hit": {Value: "true", Rule: "has"}}
 	now := time.Unix(1000, 0)
 	result := featureRules(t, labels{"cpu.cpuid.AVX512F": "*"}).Evaluate(gone, prev, now)
 	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].End.UTC(), "NFD's worker may restart")
 	declared := featureRules(t, labels{"Resize": "*"})
 	result = declared.Evaluate(gone, prev, now)
-	assert.Equal(t, record.Derived{Value: "true", Rule: "has"}, result.Labels["hit"], "an API server without the field drops the list")
+	assert.Equal(t, record.RuleLabel{Value: "true", Rule: "has"}, result.Labels["hit"], "an API server without the field drops the list")
 	assert.Contains(t, result.Blocked, "hit")
 	gone.Declared = []string{"Other"}
 	result = declared.Evaluate(gone, prev, now)
@@ -87,8 +87,8 @@ func TestAFeatureThatDisappearsIsHeldLikeADevice(t *testing.T) {
 
 func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
 	rules := featureRules(t, labels{"pci.device.vendor": "*", "Resize": "*", "cpu.cpuid.AVX": "*"})
-	assert.Equal(t, classify.Features{"cpu.cpuid.AVX", "pci.device.vendor"}, rules.NodeFeatures())
-	assert.Equal(t, classify.Features{"Resize"}, rules.Declared())
+	assert.Equal(t, classify.UsedFeatures{"cpu.cpuid.AVX", "pci.device.vendor"}, rules.NodeFeatures())
+	assert.Equal(t, classify.UsedFeatures{"Resize"}, rules.Declared())
 	a := classify.Facts{System: classify.System{Kubelet: "v1"}, Declared: []string{"Resize"}}
 	b := a
 	b.Declared = []string{"Other", "Resize"}

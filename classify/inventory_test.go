@@ -19,7 +19,7 @@ func TestRulesTakeFactsOfInventoriesAndChangeNothingWhereTheseAreNotKnown(t *tes
 		{Name: "row", Condition: Condition{Clause: Clause{Labels: "rack=r7"}}, Set: map[string]string{"row": "a"}},
 	}, field.NewPath("rules"))
 	require.Empty(t, errs)
-	prev := map[string]record.Derived{"rack": {Value: "r1", Rule: "rack"}, "density": {Value: "high", Rule: "dense"}, "row": {Value: "b", Rule: "row"}}
+	prev := map[string]record.RuleLabel{"rack": {Value: "r1", Rule: "rack"}, "density": {Value: "high", Rule: "dense"}, "row": {Value: "b", Rule: "row"}}
 	type values = map[string]string
 	for name, c := range map[string]struct {
 		inventory map[string]map[string]string

@@ -17,37 +17,37 @@ type Rules struct {
 type uses struct {
 	capacity, allocatable map[string]bool
 	system                bool
-	devices               Drivers
-	declared, features    Features
+	devices               UsedDrivers
+	declared, features    UsedFeatures
 	inventory             bool
 }
 
 // Empty reports whether there is no rule.
 func (r Rules) Empty() bool { return len(r.all) == 0 }
 
-// Drivers is what rules use of devices: names of attributes, by driver.
-type Drivers map[string][]string
+// UsedDrivers is what rules use of devices: names of attributes, by driver.
+type UsedDrivers map[string][]string
 
 // Equal reports whether rules use the same.
-func (d Drivers) Equal(o Drivers) bool { return maps.EqualFunc(d, o, slices.Equal) }
+func (d UsedDrivers) Equal(o UsedDrivers) bool { return maps.EqualFunc(d, o, slices.Equal) }
 
 // Empty reports whether rules use none.
-func (d Drivers) Empty() bool { return len(d) == 0 }
+func (d UsedDrivers) Empty() bool { return len(d) == 0 }
 
 // add notes an attribute; empty: only how many devices there are.
-func (d *Drivers) add(driver, attribute string) {
+func (d *UsedDrivers) add(driver, attribute string) {
 	attributes := (*d)[driver]
 	if i, known := slices.BinarySearch(attributes, attribute); attribute != "" && !known {
 		attributes = slices.Insert(attributes, i, attribute)
 	}
 	if *d == nil {
-		*d = Drivers{}
+		*d = UsedDrivers{}
 	}
 	(*d)[driver] = attributes
 }
 
 // Drivers returns those whose devices rules use; none: rules use no ResourceSlices.
-func (r Rules) Drivers() Drivers { return r.uses.devices }
+func (r Rules) Drivers() UsedDrivers { return r.uses.devices }
 
 // Resources returns those of which rules use how much a Node has. The maps are not to be changed.
 func (r Rules) Resources() (capacity, allocatable map[string]bool) {
@@ -59,8 +59,8 @@ func (r Rules) Sets(key string) bool {
 	return slices.ContainsFunc(r.all, func(rule compiled) bool { return slices.Contains(rule.keys, key) })
 }
 
-// Replaces reports whether a rule removes or replaces what others may have set.
-func (r Rules) Replaces() bool {
+// MayRemoveOrReplace reports whether a rule removes or replaces what others may have set.
+func (r Rules) MayRemoveOrReplace() bool {
 	return slices.ContainsFunc(r.all, func(rule compiled) bool { return (rule.force || len(rule.absent) > 0) && !rule.audit })
 }
 
@@ -86,7 +86,7 @@ func (r Rules) SetBy(key string) (names []string) {
 // find returns the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name. If no rule has that
 // name any more, it is the first from that index on which sets the value. The value of a template is not known without its facts. So it
 // counts as the same.
-func (r Rules) find(prev record.Derived, key string, from int) (i int, decides bool) {
+func (r Rules) find(prev record.RuleLabel, key string, from int) (i int, decides bool) {
 	i = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == prev.Rule })
 	if i >= 0 {
 		return i, r.all[i].decides(key, prev.Absent)
@@ -100,7 +100,7 @@ func (r Rules) find(prev record.Derived, key string, from int) (i int, decides b
 }
 
 // makes reports whether a rule of the policy decides a key as another one did.
-func (r *compiled) makes(key string, prev record.Derived) bool {
+func (r *compiled) makes(key string, prev record.RuleLabel) bool {
 	if !r.decides(key, prev.Absent) || r.sources != nil {
 		return false
 	}

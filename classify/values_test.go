@@ -110,7 +110,7 @@ func TestAValueThatCanNoLongerBeMadeStaysForTheHold(t *testing.T) {
 		"not where an operator has set the label":  {differ, "gpu.model", labels{"gpu.model": "mine"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			prev := map[string]record.Derived{c.key: {Value: "old", Rule: "gpu"}}
+			prev := map[string]record.RuleLabel{c.key: {Value: "old", Rule: "gpu"}}
 			if c.rest != nil {
 				c.facts.Labels = c.rest
 			}

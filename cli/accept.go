@@ -48,27 +48,27 @@ new one is written from the Node of the new machine. The decision is written on 
 
 rules HASH accepts rules for labels that are held. New rules are held if they would remove or change labels on more than
 one Node in ten. Until an operator accepts them, they only add labels. The Event ChangesHeld and "nodekeep doctor" show
-the HASH of these rules. It must name the rules of the policy in the cluster. So nobody accepts rules that have changed
-since they were looked at. It writes key ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within
+the HASH of these rules. HASH must name the rules of the policy in the cluster, so that nobody accepts rules that have
+changed since they were looked at. The command writes key ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedConfigMap + `; capture follows within
 seconds. HASH can also name a snapshot of an inventory that is held, which the Event and ConfigMap ` + inventories.InventoryName + `
 show. It writes key SOURCE.accepted of that ConfigMap.
 
 corrections lets capture remove or revert labels and taints, as the records say, on any number of Nodes for an hour.
 Otherwise capture changes one Node in ten within an hour, and the Event ChangesHeld says that the others wait. Held
 corrections are a sign that something has changed many records. First find out what changed them.
-"nodekeep show NODE --diff" shows what is due on a Node. It writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.
+"nodekeep show NODE --diff" shows what is due on a Node. It writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedConfigMap + `.
 
 adoption KEY hands the label KEY over to the rules of the policy. It does so on Nodes where an operator or a job has set
 exactly the value that a rule derives. From then on the label is the rule's: it changes with the rule, and is removed
-with it. A label with another value is listed and left alone, and the exit code is 1 then. No label changes. On each
-Node it writes the annotation ` + policy.LabelsAnnotation + `, with your rights, and then the record, as
+with it. A label with another value is listed and left alone, and the exit code is 1 then. The command itself changes no
+label. On each Node it writes the annotation ` + policy.LabelsAnnotation + `, with your rights, and then the record, as
 capture would. If it is interrupted, capture completes the Nodes whose annotation is written; run it again for the
 others. The rules must be in force.
 
 migration OLD=NEW removes the old key of a migration, once nothing selects on it. It refuses while a workload, a volume
 or a rule of the policy selects on it. It also refuses while you may not list one of these kinds. --force goes on all
 the same: the DaemonSet controller then deletes Pods whose Nodes lose the label. While the policy says phase: both, it
-prints the edit that is to be made where you keep the policy. Once the policy says phase: new, capture holds the
+prints how to change the policy, for you to do where you keep it. Once the policy says phase: new, capture holds the
 migration, and this command accepts it. capture then writes NEW into each record before it removes OLD from the Node. It
 removes OLD only from Nodes that have both.`
 
@@ -90,7 +90,7 @@ const acceptExamples = `
 
 func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &acceptOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:               "accept (record NODE --machine old|new | rules HASH | corrections | adoption KEY | migration OLD=NEW) [flags]",
 		Short:             "Let nodekeep do what waits for an operator: a record, rules, corrections, an adoption, a migration",
 		Long:              acceptLong,

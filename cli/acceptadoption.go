@@ -36,7 +36,7 @@ func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key stri
 		if err != nil {
 			return err
 		}
-		plan.Add(state, o.rule, c.circumstances)
+		plan.Add(state, o.rule, c.inputs)
 	}
 	p := &proposal{document: view.Adoption{Adoption: plan}.Document(c.Now()), question: fmt.Sprintf("Hand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))}
 	if len(plan.Adopt) == 0 && !o.dryRun {
@@ -52,7 +52,7 @@ func (o *acceptOptions) acceptAdoption(ctx context.Context, c *session, key stri
 		}
 	}
 	if len(plan.Left) > 0 {
-		return findingsError(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
+		return asFindings(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (c *session) requireAdoptionRules(ctx context.Context, key, rule string) er
 	case rule != "" && !slices.Contains(rules, rule):
 		return fmt.Errorf("rule %q of the policy in the cluster does not set label %s; these do: %s", rule, key, strings.Join(rules, ", "))
 	}
-	state, err := c.GetRulesState(ctx)
+	state, err := c.GetAcceptedConfigMap(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -104,7 +104,7 @@ func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 	case err != nil && adopted == 0:
 		return err
 	case err != nil:
-		return findingsError(fmt.Errorf("label %s was handed over on %d of %d Nodes, then: %w\n  run it again for the others", plan.Key, adopted, all, err))
+		return asFindings(fmt.Errorf("label %s was handed over on %d of %d Nodes, then: %w\n  run it again for the others", plan.Key, adopted, all, err))
 	case adopted+skipped < all:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: label %s was handed over on %d of %d Nodes; run it again for the others", plan.Key, adopted, all)}
 	}
@@ -112,7 +112,7 @@ func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 		return err
 	}
 	if skipped > 0 {
-		return findingsError(fmt.Errorf("%s changed since the plan was made and were left alone; run it again to see how", view.Counted(skipped, "Node")))
+		return asFindings(fmt.Errorf("%s changed since the plan was made and were left alone; run it again to see how", view.Counted(skipped, "Node")))
 	}
 	return nil
 }
@@ -125,12 +125,12 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil {
 			return nil, err
 		}
-		current, adopted := impact.PlanAdoption(state, key, label.Rule, c.circumstances)
-		if done = done || adopted; current == nil || *current != label {
+		current, alreadyDerived := impact.PlanAdoption(state, key, label.Rule, c.inputs)
+		if done = done || alreadyDerived; current == nil || *current != label {
 			return nil, nil
 		}
 		return &proposal{apply: func(ctx context.Context) error {
-			node := observe.FromNodeWithAnnotations(state.Node, c.circumstances.Policy.Annotations())
+			node := observe.FromNodeWithAnnotations(state.Node, c.inputs.Policy.Annotations())
 			err := c.patchNode(ctx, node, impact.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
 			return err
@@ -144,7 +144,7 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil || state.Node == nil || state.Unreadable != nil {
 			return nil, err // the Node is deleted, or its record cannot be read: capture completes the record later
 		}
-		next := state.NextRecord(c.circumstances)
+		next := state.NextRecord(c.inputs)
 		if next == nil {
 			return nil, nil // capture was faster
 		}

@@ -12,7 +12,7 @@ import (
 
 func (o *acceptOptions) correctionsRights(c *session, _ string) (needed []doctor.Right) {
 	for _, verb := range o.acceptVerbs("patch", "create") {
-		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedName))
+		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedConfigMap))
 	}
 	return needed
 }
@@ -20,7 +20,7 @@ func (o *acceptOptions) correctionsRights(c *session, _ string) (needed []doctor
 // acceptCorrections lets records correct any number of Nodes for an hour.
 func (o *acceptOptions) acceptCorrections(ctx context.Context, c *session, _ string) error {
 	return o.change(ctx, c, func(ctx context.Context) (*proposal, error) {
-		state, err := c.GetRulesState(ctx)
+		state, err := c.GetAcceptedConfigMap(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ func (c *session) planAcceptInventory(ctx context.Context, p policy.Policy, hash
 		return &proposal{summary: subject, question: "Accept it?", fingerprint: status, apply: func(ctx context.Context) error {
 			_, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
 				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
-			if err := c.failedWrite(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
+			if err := c.explainWriteError(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
 				return err
 			}
 			return c.doneForCapture(ctx, "inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)

@@ -38,13 +38,13 @@ func (o *acceptOptions) acceptMigration(ctx context.Context, c *session, argumen
 
 // requireOldKeyUnused refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
 func (c *session) requireOldKeyUnused(ctx context.Context, force bool, migration policy.Migration) error {
-	migrations := []*impact.Migration{impact.NewMigration(migration, c.circumstances.Policy)}
-	for _, m := range c.circumstances.Policy.Migrations() {
+	migrations := []*impact.Migration{impact.NewMigration(migration, c.inputs.Policy)}
+	for _, m := range c.inputs.Policy.Migrations() {
 		if m != migration && migration.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // to accept the rules finishes all of these at once
-			migrations = append(migrations, impact.NewMigration(m, c.circumstances.Policy))
+			migrations = append(migrations, impact.NewMigration(m, c.inputs.Policy))
 		}
 	}
-	if err := c.CountMigrations(ctx, c.circumstances, migrations...); err != nil {
+	if err := c.CountMigrations(ctx, c.inputs, migrations...); err != nil {
 		return err
 	}
 	var blocks []string
@@ -56,7 +56,7 @@ func (c *session) requireOldKeyUnused(ctx context.Context, force bool, migration
 	}
 	listed := "  " + strings.Join(blocks, "\n  ")
 	if !force {
-		return findingsError(fmt.Errorf("nothing was changed: the old key is in use\n%s\nChange these first, or say --force", listed))
+		return asFindings(fmt.Errorf("nothing was changed: the old key is in use\n%s\nChange these first, or say --force", listed))
 	}
 	c.say("The old key is in use:\n%s", listed)
 	return nil

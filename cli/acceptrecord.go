@@ -41,12 +41,12 @@ func (o *acceptOptions) acceptRecord(ctx context.Context, c *session, name strin
 			return nil, err
 		case state.Record.Quarantined == nil:
 			return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
-		case state.StoreEntry.Accepted == side:
+		case state.StoreEntry.AcceptedSide == side:
 			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
 		}
 		sides := view.QuarantinePlanOf(state.StoreEntry)
 		return &proposal{document: sides.Document(c.Now()), question: sides.Question(side), fingerprint: sides, apply: func(ctx context.Context) error {
-			if err := c.failedWrite(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.StoreEntry.Version)); err != nil {
+			if err := c.explainWriteError(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.StoreEntry.Version)); err != nil {
 				return err
 			}
 			return c.doneForCapture(ctx, "node/%s: machine %q accepted", name, side)

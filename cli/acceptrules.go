@@ -30,9 +30,9 @@ func (o *acceptOptions) acceptRules(ctx context.Context, c *session, hash string
 	})
 }
 
-// planAcceptRules plans to accept the rules of the cluster's policy, if hash names them. Without oldKeyUnused it refuses rules that would remove the old key of a
+// planAcceptRules plans to accept the rules of the cluster's policy, if hash names them. Without skipOldKeyCheck it refuses rules that would remove the old key of a
 // migration: the caller has not checked what selects on that key.
-func (c *session) planAcceptRules(ctx context.Context, hash string, oldKeyUnused bool, inventoryRights []doctor.Right) (*proposal, error) {
+func (c *session) planAcceptRules(ctx context.Context, hash string, skipOldKeyCheck bool, inventoryRights []doctor.Right) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (c *session) planAcceptRules(ctx context.Context, hash string, oldKeyUnused
 	if accepted, named, err := c.planAcceptInventory(ctx, p, hash, inventoryRights); named || err != nil {
 		return accepted, err
 	}
-	state, err := c.GetRulesState(ctx)
+	state, err := c.GetAcceptedConfigMap(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func (c *session) planAcceptRules(ctx context.Context, hash string, oldKeyUnused
 		if err != nil {
 			return nil, err
 		}
-		affected.Add(state, c.circumstances)
+		affected.Add(state, c.inputs)
 	}
-	if m, finishing := migrationToFinish(p, affected.Renamed); finishing && !oldKeyUnused {
+	if m, finishing := migrationToFinish(p, affected.Renamed); finishing && !skipOldKeyCheck {
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep accept migration %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
 	onNodes := fmt.Sprintf("on %d of %s", affected.Changed, view.Counted(affected.Total, "Node"))
@@ -80,7 +80,7 @@ func (c *session) planAcceptRules(ctx context.Context, hash string, oldKeyUnused
 func (c *session) acceptRulesRights(verbs ...string) []doctor.Right {
 	needed := slices.Concat(c.allNodesRights("list"), c.PolicyInForceRights())
 	for _, verb := range verbs {
-		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedName))
+		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedConfigMap))
 	}
 	return needed
 }
@@ -90,14 +90,14 @@ func (c *session) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ke
 	configMaps, verb := c.Client.CoreV1().ConfigMaps(c.Namespace), "patch"
 	var err error
 	if state != nil {
-		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, store.PatchOf(state, key, accepted), metav1.PatchOptions{})
+		_, err = configMaps.Patch(ctx, store.AcceptedConfigMap, types.MergePatchType, store.PatchOf(state, key, accepted), metav1.PatchOptions{})
 	} else {
 		verb = "create"
 		data := map[string]string{store.RulesInForce: policy.NoRules, key: accepted}
-		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: c.Namespace}, Data: data}, metav1.CreateOptions{})
+		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: c.Namespace}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return store.ErrConflict // capture was faster: the plan is made again
 	}
-	return c.failedWrite(c.RecordsRight(verb), "ConfigMap "+store.AcceptedName, err)
+	return c.explainWriteError(c.RecordsRight(verb), "ConfigMap "+store.AcceptedConfigMap, err)
 }

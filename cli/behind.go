@@ -145,16 +145,16 @@ func (c *session) hasReadyPod(ctx context.Context, component string) bool {
 }
 
 // warnNoLeader says that nothing is done, if no process leads by a Lease, and none works without one.
-func (c *session) warnNoLeader(ctx context.Context, lease, component, process, consequence string) {
+func (c *session) warnNoLeader(ctx context.Context, lease, component, process, undone string) {
 	leader, err := c.GetLeadership(ctx, lease, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
 		if !c.hasReadyPod(ctx, component) {
-			c.say("No %s has ever led here, so nothing %s until one does.", process, consequence)
+			c.say("No %s has ever led here, so nothing %s until one does.", process, undone)
 		}
 	case err != nil:
 		c.sayUnknown("Whether a "+process+" runs", c.ExplainError(c.LeaseRight(lease), err))
 	case leader.LeaderlessFor() > 0:
-		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.LeaderlessFor().Round(time.Second), consequence)
+		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.LeaderlessFor().Round(time.Second), undone)
 	}
 }

@@ -53,7 +53,7 @@ type proposal struct {
 	apply       func(ctx context.Context) error // makes the change on the state that was read, and prints the result
 }
 
-// change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
+// change reads, makes a plan, shows it, asks and carries it out. Without confirm (nil) it does not ask. read returns nil if there is nothing to do.
 // After a conflict with another client, change plans again.
 func change(ctx context.Context, read func(context.Context) (*proposal, error), confirm func(context.Context, *proposal) error) error {
 	first, err := read(ctx)
@@ -130,7 +130,7 @@ func (o *options) confirm(ctx context.Context, c *session, p *proposal) (proceed
 
 // show writes a plan, of which document is what is shown.
 func (p *proposal) show(w io.Writer, document view.Document) error {
-	if err := (&output{format: formatTable}).document(w, document); err != nil || p.summary == "" {
+	if err := (&output{format: formatTable}).writeDocument(w, document); err != nil || p.summary == "" {
 		return err
 	}
 	if !document.Empty() {
@@ -210,7 +210,7 @@ func (c *session) writeRecord(ctx context.Context, r record.Record, version stri
 		verb = "create"
 	}
 	_, err := c.Records.Put(ctx, r, version)
-	return c.failedWrite(c.RecordsRight(verb), "the record of Node "+r.Node, err)
+	return c.explainWriteError(c.RecordsRight(verb), "the record of Node "+r.Node, err)
 }
 
 // patchNode makes a change on exactly the state of a Node that was read.
@@ -220,11 +220,11 @@ func (c *session) patchNode(ctx context.Context, node *observe.Node, change plan
 		return err
 	}
 	_, err = c.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, body, options)
-	return c.failedWrite(c.NodesRight("patch"), "Node "+node.Name, err)
+	return c.explainWriteError(c.NodesRight("patch"), "Node "+node.Name, err)
 }
 
-// failedWrite is [cluster.Cluster.ExplainError] for a call that changes something. Without an answer from the API server it is not known whether the change was made.
-func (c *session) failedWrite(right doctor.Right, subject string, err error) error {
+// explainWriteError is [cluster.Cluster.ExplainError] for a call that changes something. Without an answer from the API server it is not known whether the change was made.
+func (c *session) explainWriteError(right doctor.Right, subject string, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil || errors.As(err, &status):

@@ -87,7 +87,7 @@ const checkExamples = `
 
 func newCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &checkOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "check FILE [flags]",
 		Short:   "Check a NodePolicy: all its errors, and what it would change in this cluster",
 		Long:    checkLong,
@@ -107,24 +107,24 @@ func (o *checkOptions) validate() error {
 }
 
 func (o *checkOptions) rights(c *session, _ []string) []doctor.Right {
-	return append(c.allNodesRights("list"), c.ConfigMapRight("get", store.AcceptedName))
+	return append(c.allNodesRights("list"), c.ConfigMapRight("get", store.AcceptedConfigMap))
 }
 
 func (o *checkOptions) run(ctx context.Context, c *session, args []string) error {
 	content, err := readFile(args[0], o.In)
 	if err != nil {
-		return usageError(fmt.Errorf("read policy: %w", err))
+		return asUsage(fmt.Errorf("read policy: %w", err))
 	}
 	check := view.PolicyCheck{File: args[0]}
 	if args[0] == "-" {
 		check.File = "stdin"
 	}
-	planned, err := policy.Load(content, c.circumstances.Policy.Gate())
+	planned, err := policy.Load(content, c.inputs.Policy.Gate())
 	switch {
 	case errors.As(err, &check.Errors):
 		return o.reportErrors(check)
 	case err != nil:
-		return usageError(err)
+		return asUsage(err)
 	}
 	check.Warnings = planned.Warnings()
 	if check.Valid = true; o.againstCluster {
@@ -138,21 +138,21 @@ func (o *checkOptions) run(ctx context.Context, c *session, args []string) error
 
 // reportErrors reports the errors in a manifest.
 func (o *options) reportErrors(check view.PolicyCheck) error {
-	if o.table() {
+	if o.isText() {
 		for _, fileErr := range check.Errors {
 			if _, err := fmt.Fprintln(o.Out, fileErr.Location(check.File)); err != nil {
 				return err
 			}
 		}
-	} else if err := o.object(o.Out, "PolicyCheck", check); err != nil {
+	} else if err := o.writeObject(o.Out, "PolicyCheck", check); err != nil {
 		return err
 	}
-	return usageError(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Errors), "error")))
+	return asUsage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Errors), "error")))
 }
 
 // compare goes through every Node and every record.
 func (c *session) compare(ctx context.Context, planned policy.Policy) (*impact.Impact, error) {
-	state, err := c.GetRulesState(ctx)
+	state, err := c.GetAcceptedConfigMap(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +160,9 @@ func (c *session) compare(ctx context.Context, planned policy.Policy) (*impact.I
 	if planned.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == planned.RulesHash() {
 		rules = planned.RulesHash() // capture does not hold them
 	}
-	comparison := impact.NewComparison(c.circumstances, planned, rules, c.Devices(ctx, planned.LabelRules().Drivers()), c.Features(ctx, planned.LabelRules().NodeFeatures()))
+	comparison := impact.NewComparison(c.inputs, planned, rules, c.Devices(ctx, planned.LabelRules().Drivers()), c.Features(ctx, planned.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, planned.Verify())
-	selected := impact.NewSelectedNodes(planned.Verify(), facts, string(planned.Gate()), c.circumstances.Now)
+	selected := impact.NewSelectedNodes(planned.Verify(), facts, string(planned.Gate()), c.inputs.Now)
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err

@@ -55,7 +55,7 @@ type options struct {
 	effectiveTraits func() commandTraits
 }
 
-// task is a long command, whose type embeds [options]. A short one does without a type.
+// task is a command whose checks, rights and run are methods of its type, which embeds [options]; see [options.finishWithMethods].
 type task interface {
 	validate() error
 	rights(c *session, args []string) []doctor.Right
@@ -120,8 +120,8 @@ func (o *options) finishCommand(command *cobra.Command, traits commandTraits, ru
 		return asExitError(command.Context(), err)
 	}
 	command.DisableFlagsInUseLine = true
-	command.Args = func(command *cobra.Command, given []string) error { return usageError(args(command, given)) }
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	command.Args = func(command *cobra.Command, given []string) error { return asUsage(args(command, given)) }
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return asUsage(err) })
 	o.connection.addFlags(command.Flags())
 	o.addFlags(command, traits)
 	write := command.UsageFunc()
@@ -136,8 +136,8 @@ func (o *options) finishCommand(command *cobra.Command, traits commandTraits, ru
 	return command
 }
 
-// finishTask completes a command by its methods.
-func (o *options) finishTask(command *cobra.Command, traits commandTraits, t task) *cobra.Command {
+// finishWithMethods completes a command by its methods.
+func (o *options) finishWithMethods(command *cobra.Command, traits commandTraits, t task) *cobra.Command {
 	o.validate, o.rights = t.validate, t.rights
 	return o.finishCommand(command, traits, t.run)
 }
@@ -145,7 +145,7 @@ func (o *options) finishTask(command *cobra.Command, traits commandTraits, t tas
 func (o *options) newSession(ctx context.Context, traits commandTraits, args []string) (*session, error) {
 	if o.validate != nil {
 		if err := o.validate(); err != nil {
-			return nil, usageError(err)
+			return nil, asUsage(err)
 		}
 	}
 	if traits&hasOutput != 0 {
@@ -161,7 +161,7 @@ func (o *options) newSession(ctx context.Context, traits commandTraits, args []s
 	}
 	if o.offline {
 		p, err := o.policy.read(ctx, nil)
-		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, circumstances: plan.Inputs{Policy: p, Now: time.Now()}}, err
+		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, inputs: plan.Inputs{Policy: p, Now: time.Now()}}, err
 	}
 	c, err := o.open()
 	if err != nil {
@@ -182,7 +182,7 @@ func (o *options) newSession(ctx context.Context, traits commandTraits, args []s
 			if err != nil {
 				return nil, err
 			}
-			c.circumstances.Policy = p.WithRulesHeld(held)
+			c.inputs.Policy = p.WithRulesHeld(held)
 		}
 	case traits&hasGateKey != 0:
 		c.gate, err = o.policy.gate(ctx, c)

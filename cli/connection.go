@@ -47,16 +47,16 @@ func (c *connection) addFlags(flags *pflag.FlagSet) {
 // open reads the kubeconfig; it makes no call yet. An error is one in how the command was called.
 func (c *connection) open() (*session, error) {
 	if err := checkNamespace("--namespace", *c.flags.Namespace); err != nil {
-		return nil, usageError(err)
+		return nil, asUsage(err)
 	}
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
-		return nil, usageError(fmt.Errorf("read kubeconfig: %w", err))
+		return nil, asUsage(fmt.Errorf("read kubeconfig: %w", err))
 	}
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // the command reports every error once
 	opened, err := cluster.Open(config, *c.flags.Namespace)
 	if err != nil {
-		return nil, usageError(fmt.Errorf("read kubeconfig: %w", err))
+		return nil, asUsage(fmt.Errorf("read kubeconfig: %w", err))
 	}
 	return &session{Cluster: opened, IOStreams: c.IOStreams}, nil
 }

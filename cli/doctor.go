@@ -58,7 +58,7 @@ STATUS is ok, or the worst of what a check has found:
 Below, each finding is shown with its object and its remedy. The exit code is 1 if anything was found or is unknown.
 
 Nothing is changed. The ClusterRoles nodekeep-operator, nodekeep-operator-namespaced and nodekeep-operator-events are
-enough: the dry runs take the right to create nodes. The webhook shows its certificate in its answers to the dry runs.
+enough: the dry runs need the right to create Nodes. The webhook shows its certificate in its answers to the dry runs.
 Only if it does not answer, the Secret is read, if you have the right to. Labels and taints that the policy does not
 keep, and facts that rules ask for and no Node has, are listed as notes. What nodekeep consists of is compared with the
 manifests of this build: run the nodekeep of the installed version.`,
@@ -76,8 +76,8 @@ manifests of this build: run the nodekeep of the installed version.`,
 	o.validate = o.checkFlags
 	o.name = func() string { return command.Root().DisplayName() }
 	flags := command.Flags()
-	flags.DurationVar(&o.GateAfter, "gate-after", 5*time.Minute, "report Nodes that wait behind the gate, or for verification without a profile, for longer than this")
-	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "how long any one check may take; what takes longer is unknown")
+	flags.DurationVar(&o.GateAfter, "gate-after", 5*time.Minute, "report Nodes that have been behind the gate for longer, or have had a verification taint for longer with no profile selecting them")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "how long any one read may take; what takes longer is unknown")
 	flags.StringSliceVar(&o.Skip, "skip", nil, "checks to skip, by their names in the column CHECK, separated by commas")
 	_ = command.RegisterFlagCompletionFunc("skip", cobra.FixedCompletions(doctor.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -105,14 +105,14 @@ func (o *doctorOptions) run(ctx context.Context, c *session, _ []string) error {
 		return err
 	}
 	if !report.Healthy {
-		return findingsError(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
+		return asFindings(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
 	}
 	return nil
 }
 
 func (o *doctorOptions) report(c *session, report doctor.Report) error {
-	if !o.table() {
-		return o.object(c.Out, "DoctorReport", report)
+	if !o.isText() {
+		return o.writeObject(c.Out, "DoctorReport", report)
 	}
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Check", Type: "string"}, {Name: "Status", Type: "string"}, {Name: "What", Type: "string"}}}
 	for _, result := range report.Checks {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +30,8 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopTimeout is how long the command waits, in addition to --settle, until dry runs are no longer gated (with --end: are gated again). The Nodes that exist
-// are freed all the same.
+// stopTimeout is how long the command waits, in addition to --settle, until the API server does not add the gate to dry runs any more (with --end: adds it
+// again). Nodes that exist are opened even if the time has passed in vain.
 const stopTimeout = 40 * time.Second
 
 // errEmergency ends a command that would close a Node.
@@ -46,8 +46,8 @@ var errUnplanned = errors.New("nothing was changed: an emergency was declared af
 // emergency is one run of `emergency`. Each step is tried whatever became of the ones before it: all that went wrong is said at the end.
 type emergency struct {
 	nodeOpener
-	end            string              // the command that ends it
-	timeout        time.Duration       // see [stopTimeout]
+	endCommand     string              // the command that ends it
+	awaitTimeout   time.Duration       // see [stopTimeout]
 	closedBefore   []string            // the Nodes that nodekeep kept closed when the plan was made
 	declaredBefore view.EmergencyState // whether an emergency was declared when the plan of its end was made
 }
@@ -79,8 +79,8 @@ objects again.
 With --end it ends the emergency, and waits up to 40 seconds and the time of --settle until nodekeep acts on new Nodes
 again. Its plan says which Nodes are closed, which are checked again, and which stay open though they were not verified.
 
-Dry runs prove what becomes of new Nodes. If they prove nothing, the exit code is 1. So it is with --end once nodekeep
-is deleted, as after helm uninstall without its Job: the emergency is ended, and nothing acts on new Nodes.`
+Dry runs prove what becomes of new Nodes. If they prove nothing, the exit code is 1. With --end the exit code is also 1
+if nodekeep is deleted already (helm uninstall without its Job): the emergency is ended, and nothing acts on new Nodes.`
 
 const emergencyExamples = `
 	# What it would do
@@ -94,7 +94,7 @@ const emergencyExamples = `
 
 func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &emergencyOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "emergency [flags]",
 		Short:   "In an emergency: open all Nodes, and keep new ones open until --end",
 		Long:    emergencyLong,
@@ -137,7 +137,7 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 	if err != nil {
 		return err
 	}
-	e := &emergency{nodeOpener: nodeOpener{c, dryRun, o.settle, emergencyManager}, end: c.commandLine("emergency --end"), timeout: stopTimeout}
+	e := &emergency{nodeOpener: nodeOpener{c, dryRun, o.settle, emergencyManager}, endCommand: c.commandLine("emergency --end"), awaitTimeout: stopTimeout}
 	plan, question, action := e.plan, "Declare the emergency?", e.declare
 	if o.end {
 		plan, question, action = e.endPlan, "End the emergency?", e.endEmergency
@@ -151,15 +151,15 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 	}
 	limited, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return interruptedError(ctx, action(limited))
+	return asInterrupted(ctx, action(limited))
 }
 
-// interruptedError gives an error the exit code 130 if Ctrl-C has canceled ctx, and else 1.
-func interruptedError(ctx context.Context, err error) error {
+// asInterrupted gives an error the exit code 130 if Ctrl-C has canceled ctx, and else 1.
+func asInterrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %w", err)}
 	}
-	return findingsError(err)
+	return asFindings(err)
 }
 
 // dryRunRights returns the rights to a dry run of a registration. They are optional: without them nothing is proved.
@@ -185,7 +185,7 @@ func (c *session) applyEmergency(ctx context.Context) bool {
 	if line := declared.Line(c.commandLine("emergency --end"), c.Now()); line != "" {
 		c.say("%s", line)
 	}
-	c.circumstances.Policy = c.circumstances.Policy.WithEmergency(declared.Active)
+	c.inputs.Policy = c.inputs.Policy.WithEmergency(declared.Active)
 	return declared.Active
 }
 
@@ -208,16 +208,16 @@ const noEmergency = "no-emergency"
 // objectIgnoringEmergency returns an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
 func (e *emergency) objectIgnoringEmergency(ctx context.Context) (object string, err error) {
 	admission := e.Client.AdmissionregistrationV1()
-	conditional := func(conditions []admissionv1.MatchCondition) bool {
-		return slices.ContainsFunc(conditions, func(c admissionv1.MatchCondition) bool { return c.Name == noEmergency })
+	conditional := func(conditions []admissionregistrationv1.MatchCondition) bool {
+		return slices.ContainsFunc(conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == noEmergency })
 	}
 	gate, gateErr := admission.MutatingAdmissionPolicies().Get(ctx, gateObjectName, metav1.GetOptions{})
 	if gateErr == nil && !conditional(gate.Spec.MatchConditions) {
 		return "MutatingAdmissionPolicy " + gateObjectName, nil
 	}
-	calls, callsErr := admission.MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
-	if callsErr == nil && slices.ContainsFunc(calls.Webhooks, func(w admissionv1.MutatingWebhook) bool { return !conditional(w.MatchConditions) }) {
-		return "MutatingWebhookConfiguration " + webhookName, nil
+	calls, callsErr := admission.MutatingWebhookConfigurations().Get(ctx, webhookConfigurationName, metav1.GetOptions{})
+	if callsErr == nil && slices.ContainsFunc(calls.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return !conditional(w.MatchConditions) }) {
+		return "MutatingWebhookConfiguration " + webhookConfigurationName, nil
 	}
 	known := func(resource string, err error) error {
 		if apierrors.IsNotFound(err) { // it gates no Node
@@ -257,7 +257,7 @@ func (e *emergency) sayKeysUnknown(err error) {
 
 // plan shows what a declaration would do now.
 func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err error) {
-	plan := view.Emergency{Cluster: e.Config.Host, Namespace: e.Namespace, EndCommand: e.end}
+	plan := view.Emergency{Cluster: e.Config.Host, Namespace: e.Namespace, EndCommand: e.endCommand}
 	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		e.sayUnknown("Whether an emergency is declared already", err)
 	}
@@ -310,7 +310,7 @@ func (e *emergency) declare(ctx context.Context) error {
 	keys, unknown := e.keys(ctx)
 	stopped, result, err := e.ensureUngated(ctx)
 	errs = append(errs, err, e.freeAll(ctx, e.gateRemoval(stopped)), e.freeAll(ctx, verificationTaints(keys)))
-	opened, err := e.opened(ctx, keys, unknown == nil)
+	opened, err := e.formerlyClosedNodes(ctx, keys, unknown == nil)
 	errs = append(errs, err)
 	if err == nil {
 		for _, line := range opened.Lines() {
@@ -321,19 +321,19 @@ func (e *emergency) declare(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("not all could be done. Correct the cause, and run it again:\n%w", err)
 	}
-	result.EndCommand, result.DoctorCommand = e.end, e.commandLine("doctor")
+	result.EndCommand, result.DoctorCommand = e.endCommand, e.commandLine("doctor")
 	for _, line := range result.Lines() {
 		_ = e.printResult("%s", line)
 	}
 	return result.Err()
 }
 
-// opened returns what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
-func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view.Opened, error) {
-	opened := view.NewOpened(e.closedBefore, known)
+// formerlyClosedNodes returns what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
+func (e *emergency) formerlyClosedNodes(ctx context.Context, keys []string, known bool) (view.FormerlyClosedNodes, error) {
+	opened := view.NewFormerlyClosedNodes(e.closedBefore, known)
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
-			return view.Opened{}, fmt.Errorf("list nodes: %w", err)
+			return view.FormerlyClosedNodes{}, fmt.Errorf("list nodes: %w", err)
 		}
 		opened.Add(node, e.gate.Present(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0)
 	}
@@ -350,7 +350,7 @@ func (e *emergency) ensureUngated(ctx context.Context) (stopped time.Time, resul
 		if err == nil || ctx.Err() != nil {
 			return stopped, result, err
 		}
-		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settleTime+e.timeout)
+		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settleTime+e.awaitTimeout)
 	} else {
 		reason = "the API server cannot see the emergency: " + reason
 	}
@@ -361,16 +361,16 @@ func (e *emergency) ensureUngated(ctx context.Context) (stopped time.Time, resul
 }
 
 func (e *emergency) awaitUngatedInTime(ctx context.Context) (stopped time.Time, result view.DeclareResult, err error) {
-	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.timeout)
+	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.awaitTimeout)
 	defer cancel()
 	stopped, refused, err := e.awaitUngated(waiting)
 	if err != nil {
 		return stopped, result, err
 	}
 	result.Refused = refused
-	result.Missing, err = e.missing(ctx)
+	result.MissingObjects, err = e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	result.Lasts = err == nil && !result.Missing.NonEmpty()
+	result.Lasts = err == nil && !result.MissingObjects.NonEmpty()
 	return stopped, result, nil
 }
 
@@ -462,9 +462,9 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 		return view.Document{}, false, err
 	}
 	e.declaredBefore = plan.Declared
-	plan.Missing, err = e.missing(ctx)
+	plan.MissingObjects, err = e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	plan.Gates = err == nil && len(plan.Missing.Gate) == 0
+	plan.GateComplete = err == nil && len(plan.MissingObjects.Gate) == 0
 	plan.Unprovable = e.unprovable(ctx)
 	if plan.Nodes, err = e.emergencyEndNodes(ctx, plan.Declared); err != nil {
 		plan.Unknown = err.Error()
@@ -483,16 +483,16 @@ func (e *emergency) unprovable(ctx context.Context) string {
 }
 
 // missing returns the objects by which nodekeep acts on new Nodes, and that do not exist.
-func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
+func (e *emergency) missing(ctx context.Context) (missing view.MissingObjects, err error) {
 	objects := append(e.gatingObjects(), // and what these refer to
 		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingAdmissionPolicy", gateObjectName, e.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
 		managedObjectOf(doctor.Right{Group: rbacv1.GroupName, Namespace: e.Namespace}, "Role", gateObjectName, e.Client.RbacV1().Roles(e.Namespace)))
 	var errs []error
 	for _, object := range objects {
-		switch err := object.exists(ctx); {
+		switch err := object.get(ctx); {
 		case !apierrors.IsNotFound(err):
 			errs = append(errs, e.ExplainError(object.rightTo("get"), err))
-		case object.name == webhookName:
+		case object.name == webhookConfigurationName:
 			missing.Webhook = append(missing.Webhook, object.kind+" "+object.name)
 		default:
 			missing.Gate = append(missing.Gate, object.kind+" "+object.name)
@@ -507,14 +507,14 @@ func (e *emergency) emergencyEndNodes(ctx context.Context, declared view.Emergen
 	if err != nil {
 		return impact.EmergencyEndNodes{}, err
 	}
-	reopening := impact.NewEmergencyEndCounter(inForce.Policy, declared.Active, declared.Created.Time, e.Now())
+	counter := impact.NewEmergencyEndCounter(inForce.Policy, declared.Active, declared.Created.Time, e.Now())
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
 			return impact.EmergencyEndNodes{}, fmt.Errorf("list nodes: %w", err)
 		}
-		reopening.Add(node)
+		counter.Add(node)
 	}
-	return reopening.Nodes(), nil
+	return counter.Nodes(), nil
 }
 
 // endEmergency ends the emergency of which the plan was made.
@@ -530,13 +530,13 @@ func (e *emergency) endEmergency(ctx context.Context) error {
 	}
 	missing, err := e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	ended := view.EndResult{Missing: missing, RecheckCommand: e.commandLine("recheck --all"), DoctorCommand: e.commandLine("doctor"), Undeclared: !e.declaredBefore.Active}
+	ended := view.EndResult{MissingObjects: missing, RecheckCommand: e.commandLine("recheck --all"), DoctorCommand: e.commandLine("doctor"), Undeclared: !e.declaredBefore.Active}
 	switch {
 	case ended.Undeclared:
 	case len(missing.Gate) > 0 && len(missing.Webhook) > 0:
 		ended.Unconfirmed = "neither the gate policy is in force, nor does the API server call the webhook"
 	default:
-		ended.Unconfirmed = e.unconfirmed(ctx)
+		ended.Unconfirmed = e.proveEnd(ctx)
 	}
 	if ended.Nodes, err = e.emergencyEndNodes(ctx, e.declaredBefore); err != nil {
 		e.sayUnknown("Which Nodes are open and not verified", err)
@@ -547,9 +547,9 @@ func (e *emergency) endEmergency(ctx context.Context) error {
 	return ended.Err()
 }
 
-// unconfirmed returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
-func (e *emergency) unconfirmed(ctx context.Context) string {
-	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.timeout)
+// proveEnd proves by dry runs that nodekeep acts on new Nodes again, and returns why that is not proved; empty: it is.
+func (e *emergency) proveEnd(ctx context.Context) string {
+	waiting, cancel := context.WithTimeout(ctx, e.settleTime+e.awaitTimeout)
 	defer cancel()
 	switch _, refused, err := e.awaitDryRuns(waiting, true); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -557,7 +557,7 @@ func (e *emergency) unconfirmed(ctx context.Context) string {
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:
-		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settleTime+e.timeout)
+		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settleTime+e.awaitTimeout)
 	case refused != nil:
 		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,20 +34,20 @@ import (
 )
 
 // gatePolicy and gateCalls are those of an installation, of which each knows emergencies or does not.
-func gatePolicy(knows bool) *admissionv1.MutatingAdmissionPolicy {
-	return &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
+func gatePolicy(knows bool) *admissionregistrationv1.MutatingAdmissionPolicy {
+	return &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
 }
 
-func gateCalls(knows bool) *admissionv1.MutatingWebhookConfiguration {
-	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookName}, Webhooks: []admissionv1.MutatingWebhook{
+func gateCalls(knows bool) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookConfigurationName}, Webhooks: []admissionregistrationv1.MutatingWebhook{
 		{Name: "a", MatchConditions: conditions(true)}, {Name: "b", MatchConditions: conditions(knows)},
 	}}
 }
 
-func conditions(knows bool) []admissionv1.MatchCondition {
-	all := []admissionv1.MatchCondition{{Name: "switched-on", Expression: "true"}}
+func conditions(knows bool) []admissionregistrationv1.MatchCondition {
+	all := []admissionregistrationv1.MatchCondition{{Name: "switched-on", Expression: "true"}}
 	if knows {
-		all = append(all, admissionv1.MatchCondition{Name: noEmergency, Expression: "true"})
+		all = append(all, admissionregistrationv1.MatchCondition{Name: noEmergency, Expression: "true"})
 	}
 	return all
 }
@@ -56,7 +56,7 @@ func conditions(knows bool) []admissionv1.MatchCondition {
 func gatesNodes() []runtime.Object {
 	gate, local := metav1.ObjectMeta{Name: gateObjectName}, metav1.ObjectMeta{Name: gateObjectName, Namespace: DefaultNamespace}
 	return []runtime.Object{
-		gatePolicy(true), gateCalls(true), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: local}, &rbacv1.RoleBinding{ObjectMeta: local},
+		gatePolicy(true), gateCalls(true), &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: local}, &rbacv1.RoleBinding{ObjectMeta: local},
 	}
 }
 
@@ -69,7 +69,7 @@ func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client 
 		return true, &authorizationv1.SubjectAccessReview{}, nil
 	})
 	c.Client, c.Out, c.gate, c.Now = client, stderr, policy.DefaultGate, time.Now
-	return &emergency{nodeOpener: nodeOpener{session: c}, end: "nodekeep emergency --end"}, client, stderr
+	return &emergency{nodeOpener: nodeOpener{session: c}, endCommand: "nodekeep emergency --end"}, client, stderr
 }
 
 func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 			})
 			if test.denied != "" {
 				client.PrependReactor("get", test.denied, func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, apierrors.NewForbidden(admissionv1.Resource(test.denied), gateObjectName, errDenied{})
+					return true, nil, apierrors.NewForbidden(admissionregistrationv1.Resource(test.denied), gateObjectName, errDenied{})
 				})
 			}
 			reason, err := e.unseenReason(t.Context())
@@ -112,7 +112,7 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 
 // A gate that knows emergencies by its name, and gates all the same.
 func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
-	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}}
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateObjectName}}
 	e, client, out := emergencyOn(t, gatePolicy(true), gateCalls(true), binding)
 	bindings := client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
 	gates := func(ctx context.Context) bool {
@@ -123,8 +123,8 @@ func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
 	_, begun, err := e.ensureUngated(t.Context())
 	require.NoError(t, err)
 	assert.False(t, begun.Lasts)
-	assert.Contains(t, begun.Missing.Gate, "MutatingAdmissionPolicyBinding nodekeep-gate")
-	assert.NotEmpty(t, begun.Missing.Webhook)
+	assert.Contains(t, begun.MissingObjects.Gate, "MutatingAdmissionPolicyBinding nodekeep-gate")
+	assert.NotEmpty(t, begun.MissingObjects.Webhook)
 	assert.Contains(t, out.String(), "it was not seen within 1.001s that new Nodes are no longer gated. So the objects that gate are deleted.")
 	assert.Contains(t, out.String(), "MutatingWebhookConfiguration nodekeep: deleted\nnew Nodes are no longer gated\n")
 	assert.False(t, gates(t.Context()))
@@ -143,7 +143,7 @@ func TestItIsNotSaidThatAnEmergencyLastsWhereItIsNotKnownWhetherTheAPIServerSees
 func TestALongSettlingTimeIsNoReasonToDeleteWhatGates(t *testing.T) {
 	e, _, out := emergencyOn(t, gatesNodes()...)
 	registersAt(t, e, func(context.Context) bool { return false })
-	e.settleTime, e.timeout = 2*dryRunInterval, dryRunInterval
+	e.settleTime, e.awaitTimeout = 2*dryRunInterval, dryRunInterval
 	_, begun, err := e.ensureUngated(t.Context())
 	require.NoError(t, err)
 	assert.True(t, begun.Lasts)
@@ -163,9 +163,9 @@ func registersAt(t *testing.T, e *emergency, gates func(ctx context.Context) boo
 	}))
 	t.Cleanup(server.Close)
 	var err error
-	e.dryRun, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+	e.registrationDryRun, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.settleTime, e.timeout = time.Millisecond, time.Second
+	e.settleTime, e.awaitTimeout = time.Millisecond, time.Second
 }
 
 // Whichever process opened them: this command, capture or verify.
@@ -243,9 +243,9 @@ func refusesDryRuns(t *testing.T, e *emergency) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	t.Cleanup(server.Close)
 	var err error
-	e.dryRun, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+	e.registrationDryRun, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.settleTime, e.timeout = time.Millisecond, time.Second
+	e.settleTime, e.awaitTimeout = time.Millisecond, time.Second
 }
 
 func TestADeclarationWhoseDryRunsAreRefusedIsNoProof(t *testing.T) {
@@ -310,7 +310,7 @@ func TestThePlanOfTheEndSaysThatNodesAreGatedOnlyWhereWhatGatesIsKnown(t *testin
 	}
 	says("new Nodes are gated and verified again, as the policy says")
 	client.PrependReactor("get", "mutatingadmissionpolicybindings", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), gateObjectName, errDenied{})
+		return true, nil, apierrors.NewForbidden(admissionregistrationv1.Resource("mutatingadmissionpolicybindings"), gateObjectName, errDenied{})
 	})
 	says("new Nodes are verified again, as the policy says")
 }
@@ -378,11 +378,11 @@ func TestAnEndWhoseProofIsInterruptedExitsAsCtrlCDoes(t *testing.T) {
 				ctrlC()
 				return false
 			})
-			e.timeout = time.Minute
+			e.awaitTimeout = time.Minute
 			limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 
-			err = interruptedError(ctx, e.endEmergency(limited))
+			err = asInterrupted(ctx, e.endEmergency(limited))
 
 			require.Error(t, err)
 			assert.True(t, strings.HasPrefix(err.Error(), test.says), err)
@@ -391,7 +391,7 @@ func TestAnEndWhoseProofIsInterruptedExitsAsCtrlCDoes(t *testing.T) {
 			assert.Contains(t, out.String(), "the emergency is ended\n")
 		})
 	}
-	assert.NoError(t, interruptedError(t.Context(), nil))
+	assert.NoError(t, asInterrupted(t.Context(), nil))
 }
 
 // ends plans the end of an emergency, and ends it.
@@ -475,7 +475,7 @@ func TestAnUninstallLeavesTheEmergencyAndSaysHowToEndIt(t *testing.T) {
 	stays, err = u.emergencyRemainder(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "the emergency; once nodekeep is deleted, end it: kubectl -n nodekeep-system delete rolebinding,role nodekeep-emergency", stays)
-	for _, object := range append(u.gatingObjects(), u.lastObjects()...) {
+	for _, object := range append(u.gatingObjects(), u.objectsDeletedLast()...) {
 		assert.NotEqual(t, manifests.EmergencyName, object.name)
 	}
 	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -497,9 +497,9 @@ func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
 	e, client, _ := emergencyOn(t, nodes...)
 	p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 	require.NoError(t, err)
-	e.circumstances.Policy = p
+	e.inputs.Policy = p
 	require.NoError(t, e.createObjects(t.Context()))
-	r := recheckBatch{all: true, max: "1"}
+	r := recheckManyFlags{all: true, max: "1"}
 	require.NoError(t, r.validate())
 	require.Equal(t, intstr.FromInt32(1), r.limit)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

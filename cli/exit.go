@@ -33,11 +33,11 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-// findingsError ends a command that did what was asked for and found that not all is well.
-func findingsError(err error) error { return withCode(exitFindings, err) }
+// asFindings ends a command that did what was asked for and found that not all is well.
+func asFindings(err error) error { return withCode(exitFindings, err) }
 
-// usageError ends a command before it has done anything.
-func usageError(err error) error { return withCode(exitUsage, err) }
+// asUsage ends a command before it has done anything.
+func asUsage(err error) error { return withCode(exitUsage, err) }
 
 // withCode keeps the code of an error that has one.
 func withCode(code int, err error) error {

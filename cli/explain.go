@@ -73,7 +73,7 @@ const explainExamples = `
 
 func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &explainOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "explain (NODE | --review FILE) [flags]",
 		Short:   "Why each label and taint of a Node is kept, and what a registration would get",
 		Long:    explainLong,
@@ -128,16 +128,16 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 	if err != nil {
 		return err
 	}
-	request, err := state.Registration(c.circumstances)
+	request, err := state.Registration(c.inputs)
 	if err != nil {
 		return err
 	}
-	explanation := view.Explain(c.withFollowed(ctx, state, request), request, c.circumstances).WithCaptureStatus(c.captureLeader(ctx))
+	explanation := view.Explain(c.withFollowed(ctx, state, request), request, c.inputs).WithCaptureStatus(c.captureLeader(ctx))
 	if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
 		return err
 	}
 	if explanation.RulesHeld != "" {
-		state, err := c.GetRulesState(ctx)
+		state, err := c.GetAcceptedConfigMap(ctx)
 		if err != nil {
 			return err
 		}
@@ -148,34 +148,34 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 
 // explainedInventories returns the sources that rules use, by what capture notes of them.
 func (c *session) explainedInventories(ctx context.Context, node string) ([]view.ExplainedInventory, error) {
-	if !c.circumstances.Policy.LabelRules().LooksAtInventory() {
+	if !c.inputs.Policy.LabelRules().LooksAtInventory() {
 		return nil, nil
 	}
 	notes, err := c.GetInventoryState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return view.InventoriesOf(node, notes, c.circumstances.Policy, c.circumstances.Now), nil
+	return view.InventoriesOf(node, notes, c.inputs.Policy, c.inputs.Now), nil
 }
 
 func (o *explainOptions) explainReview(ctx context.Context, c *session) error {
 	request, err := o.readReview()
 	if err != nil {
-		return usageError(fmt.Errorf("--review %s: %w", o.review, err))
+		return asUsage(fmt.Errorf("--review %s: %w", o.review, err))
 	}
 	state := nodestate.State{Name: webhook.NodeOf(request)}
 	switch {
 	case o.record != "":
 		content, err := readFile(o.record, o.In)
 		if err != nil {
-			return usageError(fmt.Errorf("--record: %w", err))
+			return asUsage(fmt.Errorf("--record: %w", err))
 		}
 		record, err := store.Decode(content, state.Name)
 		if err != nil {
-			return usageError(fmt.Errorf("--record %s: %w", o.record, err))
+			return asUsage(fmt.Errorf("--record %s: %w", o.record, err))
 		}
 		state.Record = &record
-	case o.offline && state.MayFollow(c.circumstances):
+	case o.offline && state.MayFollow(c.inputs):
 		state = state.WithFollowedUnknown("records are not read with --offline")
 	case !o.offline && state.Name != "":
 		if state, err = c.AddRecord(ctx, state); err != nil {
@@ -183,7 +183,7 @@ func (o *explainOptions) explainReview(ctx context.Context, c *session) error {
 		}
 		state = c.withFollowed(ctx, state, request)
 	}
-	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, c.circumstances))
+	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, c.inputs))
 }
 
 func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {

@@ -53,7 +53,7 @@ const forgetExamples = `
 
 func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &forgetOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:               "forget (NODE [KEY...] | --older-than DURATION) [flags]",
 		Short:             "Forget the record of a Node, some of it, or the records of Nodes that were deleted long ago",
 		Long:              forgetLong,
@@ -155,14 +155,14 @@ func (c *session) forget(ctx context.Context, state nodestate.State, plan view.F
 	record := "the record of Node " + state.Name
 	switch {
 	case plan.Whole && state.Unreadable != nil:
-		return c.failedWrite(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.StoreEntry.Version))
+		return c.explainWriteError(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.StoreEntry.Version))
 	case !plan.Whole:
 		return c.writeRecord(ctx, plan.Remaining(*state.Record, c.Now()), state.StoreEntry.Version)
 	}
 	outcome, err := gc.Remover{Records: c.Records, Client: c.Client}.Remove(ctx, state.StoreEntry)
 	switch {
 	case err != nil && outcome == gc.Failed:
-		return c.failedWrite(c.RecordsRight("delete"), record, err)
+		return c.explainWriteError(c.RecordsRight("delete"), record, err)
 	case outcome == gc.PutBack && err == nil:
 		return fmt.Errorf("nothing was changed: Node %q has registered in this very moment, so its record was put back", state.Name)
 	case outcome == gc.Kept && err == nil:

@@ -68,7 +68,7 @@ func (c *session) forgetDue(ctx context.Context, plan *view.ForgetOldPlan) error
 	case err != nil && removed == 0:
 		return fmt.Errorf("nothing was removed: %w", c.ExplainError(c.RecordsRight("delete"), err))
 	case err != nil:
-		return findingsError(fmt.Errorf("%d of %d records were removed, then: %w\n  to remove the remaining records, run it again", removed, all, c.ExplainError(c.RecordsRight("delete"), err)))
+		return asFindings(fmt.Errorf("%d of %d records were removed, then: %w\n  to remove the remaining records, run it again", removed, all, c.ExplainError(c.RecordsRight("delete"), err)))
 	case tried < all:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records were removed; run it again for the rest", removed, all)}
 	}

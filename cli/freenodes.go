@@ -42,7 +42,7 @@ func (o *nodeOpener) nodesToFree(ctx context.Context, removal taintRemoval) (nam
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		if _, needed := removal.needed(node); needed {
+		if _, needed := removal.planFor(node); needed {
 			names = append(names, node.Name)
 		}
 	}
@@ -51,20 +51,20 @@ func (o *nodeOpener) nodesToFree(ctx context.Context, removal taintRemoval) (nam
 
 // taintRemoval removes one kind of taint from Nodes.
 type taintRemoval struct {
-	step      string // of an error
-	remaining string // how the Nodes are that remain
+	step      string // what an error says was tried
+	remaining string // what an error says of Nodes that still have the taint
 	key       string // of the taint
-	needed    func(*corev1.Node) (change plan.Plan, ok bool)
-	done      func(*corev1.Node) string // reports the change
+	planFor   func(*corev1.Node) (change plan.Plan, ok bool)
+	doneText  func(*corev1.Node) string // reports the change
 }
 
 func (o *nodeOpener) gateRemoval(stopped time.Time) taintRemoval {
 	return taintRemoval{
 		step: "lift gate", remaining: "behind the gate", key: string(o.gate),
-		needed: func(node *corev1.Node) (plan.Plan, bool) {
+		planFor: func(node *corev1.Node) (plan.Plan, bool) {
 			return plan.Plan{Edits: plan.LiftGate(o.gate), ByClient: true}, o.gate.Present(node.Spec.Taints)
 		},
-		done: func(node *corev1.Node) string {
+		doneText: func(node *corev1.Node) string {
 			if createdAfter(node, stopped) {
 				return "gate lifted. The Node registered after gating had stopped, so its kubelet (--register-with-taints) or its provisioner (startupTaints) adds it"
 			}
@@ -76,11 +76,11 @@ func (o *nodeOpener) gateRemoval(stopped time.Time) taintRemoval {
 func verificationTaints(keys []string) taintRemoval {
 	return taintRemoval{
 		step: "remove verification taint", remaining: "with a verification taint", key: keys[0],
-		needed: func(node *corev1.Node) (plan.Plan, bool) {
+		planFor: func(node *corev1.Node) (plan.Plan, bool) {
 			taints := withKeys(node.Spec.Taints, keys)
 			return removeTaintsPlan(taints), len(taints) > 0
 		},
-		done: func(*corev1.Node) string { return "verification taint removed" },
+		doneText: func(*corev1.Node) string { return "verification taint removed" },
 	}
 }
 
@@ -94,7 +94,7 @@ func (o *nodeOpener) free(ctx context.Context, names []string, removal taintRemo
 	group.SetLimit(maxParallelChanges)
 	for _, name := range names {
 		group.Go(func() error {
-			node, err := o.changeNode(ctx, name, removal.needed)
+			node, err := o.changeNode(ctx, name, removal.planFor)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -102,7 +102,7 @@ func (o *nodeOpener) free(ctx context.Context, names []string, removal taintRemo
 				errs = append(errs, fmt.Errorf("%s of node %q: %w", removal.step, name, err))
 			case node != nil:
 				freed++
-				_ = o.printResult("node %s: %s", name, removal.done(node))
+				_ = o.printResult("node %s: %s", name, removal.doneText(node))
 			}
 			return nil
 		})
@@ -128,13 +128,13 @@ func (o *nodeOpener) freeUnverified(ctx context.Context) error {
 }
 
 // changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
-func (o *nodeOpener) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (plan.Plan, bool)) (changed *corev1.Node, err error) {
+func (o *nodeOpener) changeNode(ctx context.Context, name string, planFor func(*corev1.Node) (plan.Plan, bool)) (changed *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*proposal, error) {
 		node, err := o.GetNode(ctx, name)
 		if err != nil || node == nil {
 			return nil, err
 		}
-		wanted, ok := needed(node)
+		wanted, ok := planFor(node)
 		if !ok {
 			return nil, nil
 		}

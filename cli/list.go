@@ -94,7 +94,7 @@ const listExamples = `
 func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &listOptions{options: newOptions(streams)}
 	o.nameFormat = true
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Every Node and every record; with --waiting, those that wait, for what, and what to do",
@@ -158,7 +158,7 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 			return lines.incomplete(err)
 		}
 		seen++
-		if summary := view.SummaryOf(state, c.circumstances); lines.filter(state, summary) {
+		if summary := view.SummaryOf(state, c.inputs); lines.filter(state, summary) {
 			lines.add(summary)
 		}
 	}
@@ -221,7 +221,7 @@ func (l *lines) flush() error {
 // incomplete ends a list that could not be read to its end: a table has the part that was read.
 func (l *lines) incomplete(err error) error {
 	printed := len(l.buffered)
-	if !l.output.table() || printed == 0 {
+	if !l.output.isText() || printed == 0 {
 		return err
 	}
 	if err := l.flush(); err != nil {
@@ -231,15 +231,15 @@ func (l *lines) incomplete(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return exitError{exitInterrupted, incomplete}
 	}
-	return findingsError(incomplete)
+	return asFindings(incomplete)
 }
 
 func (l *lines) end() error {
 	switch {
-	case l.output.table() && len(l.buffered) == 0:
+	case l.output.isText() && len(l.buffered) == 0:
 		l.session.say("%s", l.emptyText)
 		return nil
-	case l.output.table():
+	case l.output.isText():
 		return l.flush()
 	default:
 		return l.output.write(l.session, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.buffered...)})
@@ -249,12 +249,12 @@ func (l *lines) end() error {
 // print prints a line of a watch. A row of a table is buffered until flush; other formats print at once.
 func (l *lines) print(summary view.Summary) error {
 	switch {
-	case l.output.table():
+	case l.output.isText():
 		l.add(summary)
 		return nil
 	case l.output.format == "name":
 		return l.output.printNodeNames(l.session.Out, summary.Name)
 	default:
-		return l.output.object(l.session.Out, "NodeSummary", summary)
+		return l.output.writeObject(l.session.Out, "NodeSummary", summary)
 	}
 }

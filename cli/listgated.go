@@ -29,11 +29,11 @@ func (o *listOptions) listGated(ctx context.Context, c *session) error {
 		if err != nil {
 			return err
 		}
-		if gated, ok := view.GatedOf(state, c.circumstances, captures); ok && state.Selected(o.selector) {
+		if gated, ok := view.GatedOf(state, c.inputs, captures); ok && state.Selected(o.selector) {
 			list.Items = append(list.Items, gated)
 		}
 	}
-	if o.table() && len(list.Items) == 0 {
+	if o.isText() && len(list.Items) == 0 {
 		c.say("No Node%s waits behind the gate.", o.selectionSuffix())
 		return nil
 	}

@@ -22,8 +22,8 @@ func (n *checksNamespace) addFlags(command *cobra.Command) {
 	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "namespace in which verification runs its worker Pods and keeps reports")
 }
 
-// onlyWith refuses the flag where it would do nothing. The command looks into the namespace with the argument or flag that is named, and used says whether it
-// was given.
+// onlyWith refuses the flag where it would have no effect. The command reads the namespace only with a certain argument or flag, which name names; used says
+// whether that was given.
 func (n *checksNamespace) onlyWith(name string, used bool) error {
 	if *n != verify.Namespace && !used {
 		return fmt.Errorf("--checks-namespace goes with %s", name)
@@ -57,9 +57,9 @@ STATE is one of these:
 
 WHY has the cause and the next step, in the words of the Node's Events and of its condition. The page
 docs/verification.md of the repository has all causes. ATTEMPTS counts those that did not pass. CHECK is the check that
-failed last, and NEXT when the next attempt starts at the earliest. There, "due" means now, and "-" that the Node waits
-for what WHY names, or that a worker Pod runs. The wide format has the last result and the taint. The Pods of DaemonSets
-that a profile waits for are looked at by "nodekeep show NODE --verification" only.`
+failed last, and NEXT when the next attempt starts at the earliest. In NEXT, "due" is now, and "-" means that the Node
+waits for what WHY names, or that a worker Pod runs. The wide format has the last result and the taint. The Pods of
+DaemonSets that a profile waits for are looked at by "nodekeep show NODE --verification" only.`
 
 // listUnverified shows the Nodes that wait until they are checked.
 func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
@@ -67,13 +67,13 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 	workers, err := c.ListWorkers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
 	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
-	proofs := impact.NewProofs(c.circumstances.Policy.Verify(), string(c.circumstances.Policy.Gate()))
+	proofs := impact.NewProofs(c.inputs.Policy.Verify(), string(c.inputs.Policy.Gate()))
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
 			return err
 		}
 		proofs.Add(node)
-		v := view.VerificationOf(node, workers[node.Name], nil, c.circumstances.Policy, c.Now())
+		v := view.VerificationOf(node, workers[node.Name], nil, c.inputs.Policy, c.Now())
 		if v.Profile != "" {
 			selected++
 		}
@@ -81,7 +81,7 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 			list.Items = append(list.Items, v)
 		}
 	}
-	if slices.ContainsFunc(c.circumstances.Policy.Verify().All(), verify.CompiledProfile.Removes) {
+	if slices.ContainsFunc(c.inputs.Policy.Verify().All(), verify.CompiledProfile.Removes) {
 		list.Removals = c.clusterRemovals(ctx, string(o.namespace), selected)
 	}
 	trials, err := c.GetTrials(ctx, string(o.namespace), proofs.UnprovedByNodes())
@@ -89,20 +89,20 @@ func (o *listOptions) listUnverified(ctx context.Context, c *session) error {
 	if err == nil {
 		list.Unproved = proofs.Unproved(trials, c.Now())
 	}
-	if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.NeedsController)) {
+	if o.isText() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.NeedsController)) {
 		c.warnNoVerificationController(ctx)
 	}
-	if o.table() {
+	if o.isText() {
 		for _, item := range list.Unproved {
 			c.say("%s", item.Line())
 		}
 	}
-	if o.table() && list.Removals != nil {
+	if o.isText() && list.Removals != nil {
 		for _, line := range list.Removals.Lines(c.Now()) {
 			c.say("%s", line)
 		}
 	}
-	if o.table() && len(list.Items) == 0 {
+	if o.isText() && len(list.Items) == 0 {
 		c.say("No Node%s waits for verification.", o.selectionSuffix())
 		return nil
 	}
@@ -116,7 +116,7 @@ func (o *showOptions) showVerification(ctx context.Context, c *session, node str
 	if err != nil {
 		return err
 	}
-	if o.table() && !stopped && shown.Verification != nil && shown.Verification.NeedsController() {
+	if o.isText() && !stopped && shown.Verification != nil && shown.Verification.NeedsController() {
 		c.warnNoVerificationController(ctx)
 	}
 	return o.write(c, "NodeVerification", shown)
@@ -146,10 +146,10 @@ func (c *session) nodeVerification(ctx context.Context, namespace, name string) 
 	}
 	workers, err := c.ListWorkersOfNode(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod exists", err)
-	profile, _ := c.circumstances.Policy.Verify().Match(node.Labels)
+	profile, _ := c.inputs.Policy.Verify().Match(node.Labels)
 	ready, err := c.GetDaemonSetReadiness(ctx, node, profile)
 	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
-	v := view.VerificationOf(node, workers, ready, c.circumstances.Policy, c.Now())
+	v := view.VerificationOf(node, workers, ready, c.inputs.Policy, c.Now())
 	shown.UID, shown.Verification = string(node.UID), &v
 	return shown, nil
 }
@@ -161,6 +161,6 @@ func (c *session) clusterRemovals(ctx context.Context, namespace string, nodes i
 		c.sayUnknown("Which Nodes were removed, and what holds removals,", err)
 		return nil
 	}
-	removals := view.RemovalsOf(ledger, c.circumstances.Policy.Verify(), nodes, c.Now())
+	removals := view.RemovalsOf(ledger, c.inputs.Policy.Verify(), nodes, c.Now())
 	return &removals
 }

@@ -25,10 +25,10 @@ func nodeName(argument string) (string, error) {
 
 // withFollowed returns a state with what the Node follows on the machine that registers it.
 func (c *session) withFollowed(ctx context.Context, state nodestate.State, request *admissionv1.AdmissionRequest) nodestate.State {
-	if !state.MayFollow(c.circumstances) {
+	if !state.MayFollow(c.inputs) {
 		return state
 	}
-	machine := webhook.MachineOf(request, c.circumstances.Policy)
+	machine := webhook.MachineOf(request, c.inputs.Policy)
 	var records []record.Record
 	for listed, err := range c.ListRecords(ctx) {
 		if err != nil {
@@ -39,5 +39,5 @@ func (c *session) withFollowed(ctx context.Context, state nodestate.State, reque
 			records = append(records, r)
 		}
 	}
-	return state.WithFollowed(machine, records, c.circumstances)
+	return state.WithFollowed(machine, records, c.inputs)
 }

@@ -54,15 +54,15 @@ func (o *output) formats() []string {
 
 // validateFormat reports what is wrong with the format before anything is read.
 func (o *output) validateFormat() error {
-	if o.table() || o.reportFormats && (o.format == formatCSV || o.format == formatHTML) {
+	if o.isText() || o.reportFormats && (o.format == formatCSV || o.format == formatHTML) {
 		return nil
 	}
 	_, err := o.printer()
 	return err
 }
 
-// table reports whether the answer is text.
-func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }
+// isText reports whether the answer is text.
+func (o *output) isText() bool { return o.format == formatTable || o.format == formatWide }
 
 // printer is for answers that programs read. It has no go-template: with text/template the linker cannot remove unused code, and the program doubles
 // in size.
@@ -78,12 +78,12 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	case format == "jsonpath" && given:
 		printer, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
-			return nil, usageError(fmt.Errorf("--output %q: %w", o.format, err))
+			return nil, asUsage(fmt.Errorf("--output %q: %w", o.format, err))
 		}
 		printer.AllowMissingKeys(true)
 		return printer, nil
 	}
-	return nil, usageError(fmt.Errorf("--output %q: must be one of %s", o.format, strings.Join(o.formats(), ", ")))
+	return nil, asUsage(fmt.Errorf("--output %q: must be one of %s", o.format, strings.Join(o.formats(), ", ")))
 }
 
 // tablePrinter prints tables one after the other; the headers of equal ones only once.
@@ -95,17 +95,17 @@ func (o *output) tablePrinter() printers.ResourcePrinter {
 func (o *output) write(c *session, kind string, answer view.Answer) error {
 	nodes, named := answer.(interface{ Names() []string })
 	switch {
-	case o.table():
-		return o.document(c.Out, answer.Document(c.Now()))
+	case o.isText():
+		return o.writeDocument(c.Out, answer.Document(c.Now()))
 	case o.format == "name" && named:
 		return o.printNodeNames(c.Out, nodes.Names()...)
 	default:
-		return o.object(c.Out, kind, answer)
+		return o.writeObject(c.Out, kind, answer)
 	}
 }
 
-// document writes an answer as text: facts, then tables.
-func (o *output) document(w io.Writer, document view.Document) error {
+// writeDocument writes an answer as text: facts, then tables.
+func (o *output) writeDocument(w io.Writer, document view.Document) error {
 	tabs := printers.GetNewTabWriter(w)
 	for _, fact := range document.Facts {
 		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, escapeUnprintable(fact.Value, "")) // one line; Flush returns the error
@@ -130,8 +130,8 @@ func (o *output) document(w io.Writer, document view.Document) error {
 	return nil
 }
 
-// object writes any value with JSON tags for programs.
-func (o *output) object(w io.Writer, kind string, answer any) error {
+// writeObject writes any value with JSON tags for programs.
+func (o *output) writeObject(w io.Writer, kind string, answer any) error {
 	printer, err := o.printer()
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (s *policySource) addGateFlag(command *cobra.Command) {
 // validate checks the gate's key.
 func (s *policySource) validate() error {
 	if wrong := validation.IsQualifiedName(s.gateKey); s.gateKey != "" && len(wrong) > 0 {
-		return usageError(fmt.Errorf("--gate-key %q: %s", s.gateKey, strings.Join(wrong, "; ")))
+		return asUsage(fmt.Errorf("--gate-key %q: %s", s.gateKey, strings.Join(wrong, "; ")))
 	}
 	return nil
 }
@@ -113,11 +113,11 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return policy.Policy{}, usageError(fmt.Errorf("--policy: %w", err))
+		return policy.Policy{}, asUsage(fmt.Errorf("--policy: %w", err))
 	}
 	loaded, err := policy.Load(content, gate)
 	if err != nil {
-		return policy.Policy{}, usageError(fmt.Errorf("--policy %s: %w", path, err))
+		return policy.Policy{}, asUsage(fmt.Errorf("--policy %s: %w", path, err))
 	}
 	return loaded, nil
 }

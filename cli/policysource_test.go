@@ -73,19 +73,19 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		output     string
 	}{
 		"there is one": {
-			retaining("1h"), map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, true,
+			retaining("1h"), map[string]map[string]string{gateObjectName: gate, store.AcceptedConfigMap: accepted}, true,
 			"1h0m0s", "the policy of the cluster (NodePolicy default)", "",
 		},
 		"there is none": {
-			"", map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, true,
+			"", map[string]map[string]string{gateObjectName: gate, store.AcceptedConfigMap: accepted}, true,
 			"2h0m0s", last, "there is no NodePolicy default: " + last + ".\n",
 		},
 		"it cannot be used": {
-			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, true,
+			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateObjectName: gate, store.AcceptedConfigMap: accepted}, true,
 			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"false\": must be a string; put it in quotes (and 1 more error, which nodekeep check names): " + last + ".\n",
 		},
 		"the API server knows none": {
-			"", map[string]map[string]string{gateObjectName: gate, store.AcceptedName: accepted}, false,
+			"", map[string]map[string]string{gateObjectName: gate, store.AcceptedConfigMap: accepted}, false,
 			"2h0m0s", last, "this cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev: " + last + ".\n",
 		},
 		"there is none, and none was accepted": {
@@ -151,7 +151,7 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 	spoiled := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("unable to decode: " + strings.Repeat("a\n", 1000)))
 	}
-	c, client, out := clusterWith(t, "", map[string]map[string]string{gateObjectName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
+	c, client, out := clusterWith(t, "", map[string]map[string]string{gateObjectName: {}, store.AcceptedConfigMap: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
 	p, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)

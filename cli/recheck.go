@@ -26,7 +26,7 @@ const recheckManager = "nodekeep-recheck"
 // recheckOptions are the flags of `recheck`.
 type recheckOptions struct {
 	*options
-	batch     recheckBatch
+	batch     recheckManyFlags
 	namespace checksNamespace
 }
 
@@ -48,7 +48,7 @@ Node that takes Pods is never closed.
 
 Nodes that have passed the checks of their profile as it is now are left out, unless --again is given. So if the
 command was interrupted, it goes on when it is run again. It stops at the first Node that does not pass. Nodes that
-are closed then open by themselves once they pass.`
+are closed at that moment open by themselves once they pass.`
 
 const recheckExamples = `
 	# After a repair
@@ -65,7 +65,7 @@ const recheckExamples = `
 
 func newRecheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &recheckOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "recheck (NODE | -l SELECTOR | --all) [flags]",
 		Short:   "Verify a Node again, or many Nodes, a few at a time",
 		Long:    recheckLong,
@@ -121,7 +121,7 @@ func (c *session) recheckPlan(ctx context.Context, namespace, name string) (*pro
 	}
 	workers, err := c.ListWorkersOfNode(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod must be deleted first", err)
-	recheck, err := view.RecheckPlanOf(node, workers, c.circumstances.Policy, c.Now())
+	recheck, err := view.RecheckPlanOf(node, workers, c.inputs.Policy, c.Now())
 	switch {
 	case err != nil:
 		return nil, err
@@ -136,8 +136,8 @@ func (c *session) recheckPlan(ctx context.Context, namespace, name string) (*pro
 	}}, nil
 }
 
-// recheckBatch are the flags by which many Nodes are taken into verification.
-type recheckBatch struct {
+// recheckManyFlags are the flags by which many Nodes are taken into verification.
+type recheckManyFlags struct {
 	all, includeVerified bool
 	selectorText, max    string
 
@@ -145,7 +145,7 @@ type recheckBatch struct {
 	limit    intstr.IntOrString
 }
 
-func (r *recheckBatch) addFlags(command *cobra.Command) {
+func (r *recheckManyFlags) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&r.all, "all", false, "all Nodes with a profile that have not passed its current checks")
 	flags.StringVarP(&r.selectorText, "selector", "l", "", "label selector; like --all, for these Nodes only")
@@ -153,7 +153,7 @@ func (r *recheckBatch) addFlags(command *cobra.Command) {
 	flags.BoolVar(&r.includeVerified, "again", false, "also Nodes that have passed the current checks; with -l or --all")
 }
 
-func (r *recheckBatch) validateArgs(command *cobra.Command, args []string) error {
+func (r *recheckManyFlags) validateArgs(command *cobra.Command, args []string) error {
 	flags := command.Flags()
 	switch several := r.all || flags.Changed("selector"); {
 	case r.all && flags.Changed("selector"), several && len(args) > 0:
@@ -169,7 +169,7 @@ func (r *recheckBatch) validateArgs(command *cobra.Command, args []string) error
 	return oneNode(command, args)
 }
 
-func (r *recheckBatch) validate() (err error) {
+func (r *recheckManyFlags) validate() (err error) {
 	if r.selector, err = labels.Parse(r.selectorText); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
@@ -194,21 +194,21 @@ const (
 )
 
 // state reads all Nodes.
-func (r *recheckBatch) state(ctx context.Context, c *session) (view.RecheckBatch, error) {
+func (r *recheckManyFlags) state(ctx context.Context, c *session) (view.RecheckState, error) {
 	var nodes []*corev1.Node
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
-			return view.RecheckBatch{}, err
+			return view.RecheckState{}, err
 		}
 		node.Status.Images = nil // the larger part
 		nodes = append(nodes, node)
 	}
-	return view.RecheckBatchOf(nodes, r.selector, c.circumstances.Policy, c.Now()), nil
+	return view.RecheckStateOf(nodes, r.selector, c.inputs.Policy, c.Now()), nil
 }
 
 // run shows, asks, and takes the Nodes into verification.
-func (r *recheckBatch) run(ctx context.Context, o *options, c *session) error {
-	if c.circumstances.Policy.Verify().Empty() {
+func (r *recheckManyFlags) run(ctx context.Context, o *options, c *session) error {
+	if c.inputs.Policy.Verify().Empty() {
 		return errors.New("nothing was changed: the policy has no profiles in its section verify")
 	}
 	state, err := r.state(ctx, c)
@@ -234,7 +234,7 @@ func (r *recheckBatch) run(ctx context.Context, o *options, c *session) error {
 }
 
 // closeAll closes Nodes as others open, until all are verified or one does not pass.
-func (r *recheckBatch) closeAll(ctx context.Context, c *session, limit int) error {
+func (r *recheckManyFlags) closeAll(ctx context.Context, c *session, limit int) error {
 	var closedNodes []view.ClosedNode
 	reported, verified, remain := time.Now(), 0, 0
 	for {
@@ -244,12 +244,12 @@ func (r *recheckBatch) closeAll(ctx context.Context, c *session, limit int) erro
 			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", progressText(verified, len(closedNodes)-verified, remain))}
 		}
 		if err != nil {
-			return findingsError(fmt.Errorf("%w\n  until then: %s", err, progressText(verified, len(closedNodes)-verified, remain)))
+			return asFindings(fmt.Errorf("%w\n  until then: %s", err, progressText(verified, len(closedNodes)-verified, remain)))
 		}
 		step := state.Next(limit, r.includeVerified, closedNodes)
 		remain = len(state.Due(r.includeVerified, closedNodes))
 		if declared, err := c.GetEmergency(ctx); err == nil && declared.Active { // [session.applyEmergency] has said if it is not known
-			return findingsError(fmt.Errorf("%w\n  %s", errEmergency, progressText(verified, len(closedNodes)-verified, remain)))
+			return asFindings(fmt.Errorf("%w\n  %s", errEmergency, progressText(verified, len(closedNodes)-verified, remain)))
 		}
 		if step.Verified > verified {
 			verified, reported = step.Verified, time.Now()
@@ -257,7 +257,7 @@ func (r *recheckBatch) closeAll(ctx context.Context, c *session, limit int) erro
 		}
 		switch {
 		case step.Stop != "":
-			return findingsError(fmt.Errorf("%s\n  %s", step.Stop, progressText(verified, step.InFlight, remain)))
+			return asFindings(fmt.Errorf("%s\n  %s", step.Stop, progressText(verified, step.InFlight, remain)))
 		case step.Ended:
 			return c.printResult("%s verified", view.Counted(verified, "Node"))
 		case len(step.Close) == 0 && time.Since(reported) > progressInterval:
@@ -267,7 +267,7 @@ func (r *recheckBatch) closeAll(ctx context.Context, c *session, limit int) erro
 		batch, err := r.closeBatch(ctx, c, step.Close)
 		closedNodes, remain = append(closedNodes, batch...), remain-len(batch)
 		if err != nil && ctx.Err() == nil {
-			return findingsError(fmt.Errorf("%w\n  %s", err, progressText(verified, step.InFlight+len(batch), remain)))
+			return asFindings(fmt.Errorf("%w\n  %s", err, progressText(verified, step.InFlight+len(batch), remain)))
 		}
 		sleep(ctx, max(pollInterval, pollBackoff*time.Since(began)))
 	}
@@ -283,20 +283,20 @@ func progressText(verified, closed, remain int) string {
 }
 
 // closeBatch closes some Nodes. Nodes that were deleted, closed or are no longer selected meanwhile are skipped.
-func (r *recheckBatch) closeBatch(ctx context.Context, c *session, nodes []view.RecheckNode) (batch []view.ClosedNode, err error) {
+func (r *recheckManyFlags) closeBatch(ctx context.Context, c *session, nodes []view.RecheckNode) (batch []view.ClosedNode, err error) {
 	err = changeInParallel(ctx, nodes, func(candidate view.RecheckNode) (view.ClosedNode, error) {
 		var closed view.ClosedNode
 		err := change(ctx, func(ctx context.Context) (*proposal, error) {
 			node, err := c.GetNode(ctx, candidate.Name)
-			if err != nil || node == nil || string(node.UID) != candidate.UID || len(c.circumstances.Policy.Verify().ClosingTaints(node.Spec.Taints)) > 0 {
+			if err != nil || node == nil || string(node.UID) != candidate.UID || len(c.inputs.Policy.Verify().ClosingTaints(node.Spec.Taints)) > 0 {
 				return nil, err
 			}
-			profile, selected := c.circumstances.Policy.Verify().Match(node.Labels)
+			profile, selected := c.inputs.Policy.Verify().Match(node.Labels)
 			if !selected || profile.ReportsOnly() { // its labels have changed
 				return nil, nil
 			}
 			return &proposal{apply: func(ctx context.Context) error {
-				err := c.patchNode(ctx, observe.FromNode(node), view.CloseEdits(node, c.circumstances.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: recheckManager})
+				err := c.patchNode(ctx, observe.FromNode(node), view.CloseEdits(node, c.inputs.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: recheckManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).AfterOpen().Round
 					closed = view.ClosedNode{Name: candidate.Name, UID: candidate.UID, Round: round}

@@ -36,7 +36,7 @@ then land on a Node without it.
 
 The record stays as it is, and capture goes on to restore it where it can. A release from verification is noted in the
 annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a verified
-Node. It is not checked again before it registers again, or before nodekeep recheck.
+Node. It is checked again only when it registers again, or by nodekeep recheck.
 
 With --from gate it lifts the gate alone. If the Node has not got its taint of verification yet, it gets it in the same
 change, and is verified as usual. With --from verification it leaves the gate.`
@@ -50,7 +50,7 @@ const releaseExamples = `
 
 func newReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &releaseOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "release NODE [flags]",
 		Short:   "Let a Node take workloads now: lift its gate, and remove its taints of verification",
 		Long:    releaseLong,
@@ -91,20 +91,20 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 	}
 	release := view.Release{State: state}
 	change := plan.Plan{ByClient: true}
-	profiles, gated := c.circumstances.Policy.Verify(), c.gate.Present(state.Node.Spec.Taints)
+	profiles, gated := c.inputs.Policy.Verify(), c.gate.Present(state.Node.Spec.Taints)
 	closingTaints := profiles.ClosingTaints(state.Node.Spec.Taints)
 	var missingTaints []corev1.Taint // of verification, that are not there yet
 	if release.GateStays = gated && o.from == waitingVerification; gated && !release.GateStays {
-		gatedNode, _ := view.GatedOf(state, c.circumstances, c.captureStatus(ctx))
+		gatedNode, _ := view.GatedOf(state, c.inputs, c.captureStatus(ctx))
 		release.Gated = &gatedNode
-		unregistered := state.MissingRegistrationTaints(c.circumstances)
-		missingTaints = profiles.ClosingTaints(unregistered)
+		missingRegistrationTaints := state.MissingRegistrationTaints(c.inputs)
+		missingTaints = profiles.ClosingTaints(missingRegistrationTaints)
 		if o.from != waitingGate {
-			unregistered = policy.WithoutKeys(unregistered, missingTaints)
+			missingRegistrationTaints = policy.WithoutKeys(missingRegistrationTaints, missingTaints)
 		}
-		change.Edits = append(plan.LiftGate(c.gate), plan.TaintEdits(plan.CauseRegistrationTaint, false, unregistered...)...)
+		change.Edits = append(plan.LiftGate(c.gate), plan.TaintEdits(plan.CauseRegistrationTaint, false, missingRegistrationTaints...)...)
 	}
-	v := view.VerificationOf(state.Node, nil, nil, c.circumstances.Policy, c.Now())
+	v := view.VerificationOf(state.Node, nil, nil, c.inputs.Policy, c.Now())
 	if len(closingTaints)+len(missingTaints) > 0 {
 		release.Verification, release.Opens = &v, o.from != waitingGate
 	}
@@ -113,7 +113,7 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 	}
 	ungated := state.Node.DeepCopy()
 	ungated.Spec.Taints = slices.DeleteFunc(ungated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(c.gate) })
-	if left := view.VerificationOf(ungated, nil, nil, c.circumstances.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // it has the taint of an earlier policy, which this command does not remove
+	if left := view.VerificationOf(ungated, nil, nil, c.inputs.Policy, c.Now()); left.Cause == verify.CauseKeyChanged && o.from != waitingGate { // it has the taint of an earlier policy, which this command does not remove
 		release.Remains = left.Reason
 	}
 	switch {
@@ -137,7 +137,7 @@ func (o *releaseOptions) plan(ctx context.Context, c *session, name string) (*pr
 		if err := c.printResult("%s", release.Done()); err != nil || release.Remains == "" {
 			return err
 		}
-		return findingsError(fmt.Errorf("node/%s stays closed: %s", name, release.Remains))
+		return asFindings(fmt.Errorf("node/%s stays closed: %s", name, release.Remains))
 	}}, nil
 }
 

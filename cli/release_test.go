@@ -64,7 +64,7 @@ func TestAReleaseRemovesWhatItSaysAndAddsTheTaintsThatNothingElseWouldAddLater(t
 			require.NoError(t, err)
 			p, err := policy.Load([]byte(policytest.Manifest(manifest)), policy.DefaultGate)
 			require.NoError(t, err)
-			e.circumstances.Policy = p
+			e.inputs.Policy = p
 			o := &releaseOptions{options: &options{}, from: row.from}
 			plan, err := o.plan(t.Context(), e.session, "a")
 			require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestAReleaseThatAnotherAdmissionPolicyDeniesSaysSoAndClaimsNothing(t *testi
 	e, client, out := emergencyOn(t, withTaints("a", corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}))
 	p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 	require.NoError(t, err)
-	e.circumstances.Policy = p
+	e.inputs.Policy = p
 	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "a", errors.New("denied by another team"))
 	})

@@ -55,8 +55,8 @@ json and -o csv have all. Migrations have neither html nor csv. Nothing is chang
 
 With --exit-code, compliance ends with 1 if a Node breaks a rule, and with 0 if none does. A missing label is no
 violation while the rule that would set it lacks facts. migrations ends with 1 while a Node or a record has an old key,
-or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read inventories. Of
-what selects, it sees Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
+or something selects on it; with OLD=NEW, if the policy cannot have this migration. Report does not read inventories. It
+looks for selectors only in Pods, workloads, PersistentVolumes, StorageClasses and RuntimeClasses.`
 
 const reportExamples = `
 	# Everything, as a page for a browser
@@ -86,7 +86,7 @@ const reportExamples = `
 func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &reportOptions{options: newOptions(streams)}
 	o.reportFormats = true
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "report [" + strings.Join(report.Sections(), " | ") + " | " + migrationsSection + " [OLD=NEW]] [flags]",
 		Short:   "Labels of all Nodes: counts, violations, drift, use, node-hours, migrations",
 		Long:    reportLong,
@@ -169,7 +169,7 @@ func (o *reportOptions) run(ctx context.Context, c *session, args []string) erro
 	if err := o.writeReport(c, found); err != nil {
 		return err
 	}
-	return findingsError(o.problems(found))
+	return asFindings(o.problems(found))
 }
 
 func (o *reportOptions) includes(sections ...string) bool {
@@ -194,7 +194,7 @@ func (o *reportOptions) problems(found report.Report) error {
 // collect reads the cluster once, page by page, and counts for all sections.
 func (o *reportOptions) collect(ctx context.Context, c *session) (report.Report, error) {
 	now := c.Now().UTC()
-	rules := c.circumstances.Policy.Governance()
+	rules := c.inputs.Policy.Governance()
 	nodes, histories, ages := report.NewNodes(o.groupLabel), report.NewHistories(now), report.NewAges(o.groupLabel, o.costWindow, now)
 	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
 	see := func(state nodestate.State) {
@@ -207,12 +207,12 @@ func (o *reportOptions) collect(ctx context.Context, c *session) (report.Report,
 		nodes.See(state.Node.Labels, state.Node.Status.Capacity)
 		ages.See(state.Node.Labels, state.Node.Status.Capacity, state.Node.CreationTimestamp.Time)
 		if o.includes(report.ComplianceSection) {
-			judged.See(state.Name, violations(state.Violations(c.circumstances)))
+			judged.See(state.Name, violations(state.Violations(c.inputs)))
 		}
 		if !o.includes(report.DriftSection) {
 			return
 		}
-		if labels, compared := state.Drift(c.circumstances); compared {
+		if labels, compared := state.Drift(c.inputs); compared {
 			drifted.See(state.Name, labels)
 		} else {
 			drifted.NotCompared()
@@ -263,10 +263,10 @@ func violations(found []governance.Violation) (all []report.Violation) {
 	return all
 }
 
-// labelUsage returns what selects on labels, these labels of Nodes included that nothing selects on.
+// labelUsage returns what selects on labels. The parameter onNodes has the labels of Nodes; those that nothing selects on are in the result, too.
 func (c *session) labelUsage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
 	uses := report.NewUses()
-	for _, reference := range c.circumstances.Policy.References() {
+	for _, reference := range c.inputs.Policy.References() {
 		uses.SeePolicy(reference.Key, reference.Field, reference.Selects)
 	}
 	missing, err := c.ListUses(ctx, uses.See)

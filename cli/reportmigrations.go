@@ -17,10 +17,10 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 		return o.reportRenaming(ctx, c, renamings[0])
 	}
 	all := view.Migrations{Migrations: []*impact.Migration{}}
-	for _, m := range c.circumstances.Policy.Migrations() {
-		all.Migrations = append(all.Migrations, impact.NewMigration(m, c.circumstances.Policy))
+	for _, m := range c.inputs.Policy.Migrations() {
+		all.Migrations = append(all.Migrations, impact.NewMigration(m, c.inputs.Policy))
 	}
-	if err := c.CountMigrations(ctx, c.circumstances, all.Migrations...); err != nil {
+	if err := c.CountMigrations(ctx, c.inputs, all.Migrations...); err != nil {
 		return err
 	}
 	if err := o.write(c, "Migrations", all); err != nil {
@@ -28,7 +28,7 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 	}
 	for _, m := range all.Migrations {
 		if o.exitCode && !m.Finished() {
-			return findingsError(fmt.Errorf("the migration of %s to %s is not finished", m.From, m.To))
+			return asFindings(fmt.Errorf("the migration of %s to %s is not finished", m.From, m.To))
 		}
 	}
 	return nil
@@ -37,20 +37,20 @@ func (o *reportOptions) reportMigrations(ctx context.Context, c *session, renami
 // reportRenaming shows what renaming one key is about.
 func (o *reportOptions) reportRenaming(ctx context.Context, c *session, argument string) error {
 	renaming := parseMigration(argument)
-	m := impact.NewMigration(renaming, c.circumstances.Policy)
+	m := impact.NewMigration(renaming, c.inputs.Policy)
 	if m.Phase == "" {
-		for _, err := range c.circumstances.Policy.CheckMigration(renaming) {
+		for _, err := range c.inputs.Policy.CheckMigration(renaming) {
 			m.Problems = append(m.Problems, err.Field+": "+err.ErrorBody())
 		}
 	}
-	if err := c.CountMigrations(ctx, c.circumstances, m); err != nil {
+	if err := c.CountMigrations(ctx, c.inputs, m); err != nil {
 		return err
 	}
 	if err := o.write(c, "Migration", view.Migration{Migration: m}); err != nil {
 		return err
 	}
 	if o.exitCode && len(m.Problems) > 0 {
-		return findingsError(fmt.Errorf("the policy cannot have a migration of %s to %s", m.From, m.To))
+		return asFindings(fmt.Errorf("the policy cannot have a migration of %s to %s", m.From, m.To))
 	}
 	return nil
 }

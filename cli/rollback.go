@@ -41,7 +41,7 @@ const rollbackExamples = `
 
 func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &rollbackOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "rollback NODE --to NUMBER [flags]",
 		Short:   "Put the labels and taints of a Node back to a moment of its history",
 		Long:    rollbackLong,
@@ -70,15 +70,15 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 		if err != nil {
 			return nil, err
 		}
-		if rollback, err = nodestate.RollbackTo(state, int(o.to), c.circumstances); err != nil {
+		if rollback, err = nodestate.RollbackTo(state, int(o.to), c.inputs); err != nil {
 			return nil, err
 		}
-		changes, leftAlone = rollback.Changes()
+		changes, leftAlone = rollback.Count()
 		return &proposal{fingerprint: []any{state.Node.UID, rollback}, apply: func(ctx context.Context) error {
 			if changes == 0 || o.dryRun {
 				return nil
 			}
-			return c.patchNode(ctx, observe.FromNodeWithAnnotations(state.Node, c.circumstances.Policy.Annotations()), rollback.Change(), metav1.PatchOptions{FieldManager: rollbackManager})
+			return c.patchNode(ctx, observe.FromNodeWithAnnotations(state.Node, c.inputs.Policy.Annotations()), rollback.Change(), metav1.PatchOptions{FieldManager: rollbackManager})
 		}}, nil
 	}, func(ctx context.Context, _ *proposal) error {
 		if err := o.write(c, "NodeRollback", view.Rollback{Rollback: rollback}); err != nil || changes == 0 || o.dryRun {
@@ -99,7 +99,7 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 		c.say("%s: %s changed.", args[0], view.Counted(changes, "value"))
 	}
 	if leftAlone > 0 {
-		return findingsError(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
+		return asFindings(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
 	}
 	return nil
 }

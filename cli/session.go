@@ -19,8 +19,8 @@ type session struct {
 
 	inForce nodepolicy.InForce // the policy of the cluster, of a command that goes by it
 
-	circumstances plan.Inputs // of a command that decides
-	gate          policy.Gate // of a command that decides or knows the gate
+	inputs plan.Inputs // of a command that decides
+	gate   policy.Gate // of a command that decides or knows the gate
 }
 
 // say writes a message to stderr.
@@ -43,5 +43,5 @@ func (c *session) printResult(format string, args ...any) error {
 
 // usePolicy has a command decide by a policy.
 func (c *session) usePolicy(ctx context.Context, p policy.Policy) {
-	c.circumstances, c.gate = c.PlanInputs(ctx, p), p.Gate()
+	c.inputs, c.gate = c.PlanInputs(ctx, p), p.Gate()
 }

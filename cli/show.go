@@ -36,9 +36,10 @@ there are differences.
 
 --verification says where the verification of the Node is, what it waits for, and what came of the last attempt. It
 shows the report of the last attempt that did not pass, also after the Node is open or deleted, until its retention is
-over. The report comes from a Pod on the Node itself, so do not trust it more than the Node. Of a verified Node it names
-the profile, and the generation of the policy under which the Node passed. Where the profile removes Nodes that fail, it
-says why the Node is not removed yet. For 24 hours it says when the Node was removed, and by which kind of onFailure.`
+over. The report comes from a Pod on the Node itself, so do not trust it more than the Node. For a verified Node,
+--verification names the profile, and the generation of the policy under which the Node passed. Where the profile
+removes Nodes that fail, it says why the Node is not removed yet. For 24 hours it says when the Node was removed, and by
+which kind of onFailure.`
 
 const showExamples = `
 	# The record of a Node
@@ -73,7 +74,7 @@ func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		}
 		return takesNode | hasOutput | hasGateKey
 	}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "show NODE [--history | --diff | --verification] [flags]",
 		Short:   "The record of a Node; its history, its difference from the Node, or the Node's verification",
 		Long:    showLong,
@@ -140,7 +141,7 @@ func (o *showOptions) showHistory(ctx context.Context, c *session, node string) 
 		return err
 	}
 	history := view.HistoryOf(*state.Record)
-	if o.table() && len(history.Changes) == 0 {
+	if o.isText() && len(history.Changes) == 0 {
 		c.say("The record of Node %s has not changed since it was first written.", state.Name)
 	}
 	return o.write(c, "NodeHistory", history)
@@ -152,15 +153,15 @@ func (o *showOptions) showDiff(ctx context.Context, c *session, node string) err
 	if err != nil {
 		return err
 	}
-	difference := view.Diff(state, c.circumstances)
+	difference := view.Diff(state, c.inputs)
 	if err := o.write(c, "NodeDifference", difference); err != nil {
 		return err
 	}
 	if len(difference.Items) == 0 {
-		if o.table() {
+		if o.isText() {
 			c.say("No differences.")
 		}
 		return nil
 	}
-	return findingsError(fmt.Errorf("the record of Node %s differs from the Node in %d labels and taints", state.Name, len(difference.Items)))
+	return asFindings(fmt.Errorf("the record of Node %s differs from the Node in %d labels and taints", state.Name, len(difference.Items)))
 }

@@ -20,9 +20,9 @@ const (
 // nodeOpener is what uninstall and emergency have in common. They stop gating, and free Nodes.
 type nodeOpener struct {
 	*session
-	dryRun     *webhook.DryRun
-	settleTime time.Duration // --settle: how long no dry run may be gated. After that time every API server is assumed to have noticed.
-	manager    string        // the field manager of the changes
+	registrationDryRun *webhook.DryRun
+	settleTime         time.Duration // --settle: how long no dry run may be gated. After that time every API server is assumed to have noticed.
+	manager            string        // the field manager of the changes
 }
 
 // awaitUngated waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
@@ -47,7 +47,7 @@ func (o *nodeOpener) awaitDryRuns(ctx context.Context, gated bool) (serverStart 
 	var start time.Time // by our clock
 	failed := 0
 	for start.IsZero() || time.Since(start) < o.settleTime {
-		node, err := o.dryRun.Register(ctx)
+		node, err := o.registrationDryRun.Register(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return time.Time{}, nil, ctx.Err()

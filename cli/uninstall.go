@@ -20,8 +20,8 @@ import (
 
 // The objects that put the gate on new Nodes.
 const (
-	gateObjectName = doctor.GateObjectName // the policy's binding, and the RoleBinding that is its off switch; the ConfigMap with the gate's key
-	webhookName    = "nodekeep"            // adds the gate where something must wait for capture
+	gateObjectName           = doctor.GateObjectName // the policy's binding, and the RoleBinding that is its off switch; the ConfigMap with the gate's key
+	webhookConfigurationName = "nodekeep"            // adds the gate where something must wait for capture
 )
 
 // maxPasses bounds how often all Nodes are read again for gates that were added meanwhile.
@@ -53,10 +53,10 @@ It shows what it will delete and change, and asks. Then:
 4. It deletes the guard policies, the admission policies of governance, and ConfigMap
    ` + inventories.InventoryName + `.
 
-It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. Without a
+It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedConfigMap + ` stays with the records. Without a
 NodePolicy, a later installation uses what was accepted last. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay,
 too. At its end it says how to save and delete them. The Leases of the processes stay: a later installation takes them
-over. An emergency stays as well, because without it verify would close Nodes again before it is deleted. Once nodekeep
+over. An emergency stays as well, because otherwise verify, which still runs, would close Nodes again. Once nodekeep
 is deleted, end the emergency as the command says: kubectl deletes its Role and its RoleBinding.
 
 The Job of "helm uninstall" runs it with --yes.`
@@ -71,7 +71,7 @@ const uninstallExamples = `
 
 func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &uninstallOptions{options: newOptions(streams)}
-	command := o.finishTask(&cobra.Command{
+	command := o.finishWithMethods(&cobra.Command{
 		Use:     "uninstall [flags]",
 		Short:   "Stop gating and free every Node, before nodekeep is deleted",
 		Long:    uninstallLong,
@@ -93,12 +93,12 @@ func (o *uninstallOptions) validate() error {
 }
 
 func (o *uninstallOptions) rights(c *session, _ []string) []doctor.Right {
-	needed := []doctor.Right{c.NodesRight("list"), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedName)}
+	needed := []doctor.Right{c.NodesRight("list"), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedConfigMap)}
 	if o.dryRun {
 		return needed
 	}
 	u := &uninstallRun{nodeOpener: nodeOpener{session: c}}
-	for _, object := range append(u.gatingObjects(), u.lastObjects()...) {
+	for _, object := range append(u.gatingObjects(), u.objectsDeletedLast()...) {
 		needed = append(needed, object.right)
 	}
 	return append(needed, c.NodesRight("get"), c.NodesRight("patch"))
@@ -121,7 +121,7 @@ func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return findingsError(u.run(ctx))
+	return asFindings(u.run(ctx))
 }
 
 // run ends with the first step that fails. What was done by then stays done.
@@ -148,7 +148,7 @@ func (u *uninstallRun) run(ctx context.Context) error {
 			if err := u.freeUnverified(ctx); err != nil { // only now: capture adds these taints to Nodes behind the gate
 				return err
 			}
-			if err := u.delete(ctx, u.lastObjects()...); err != nil {
+			if err := u.delete(ctx, u.objectsDeletedLast()...); err != nil {
 				return err
 			}
 			emergency, err := u.emergencyRemainder(ctx)

@@ -24,12 +24,12 @@ import (
 // admissionGroup is the API group of admission policies and webhook configurations.
 const admissionGroup = admissionregistrationv1.GroupName
 
-// managedObject is an object to delete.
+// managedObject is an object that a command deletes, creates or looks for.
 type managedObject struct {
 	kind, name string
 	right      doctor.Right
 	delete     func(context.Context, string, metav1.DeleteOptions) error
-	exists     func(context.Context) error
+	get        func(context.Context) error
 }
 
 // objectClient is a typed client of one resource.
@@ -42,7 +42,7 @@ type objectClient[T any] interface {
 func managedObjectOf[T any](right doctor.Right, kind, name string, client objectClient[T]) managedObject {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	right.Verb, right.Resource, right.Name = "delete", resource.Resource, name
-	return managedObject{kind: kind, name: name, right: right, delete: client.Delete, exists: func(ctx context.Context) error {
+	return managedObject{kind: kind, name: name, right: right, delete: client.Delete, get: func(ctx context.Context) error {
 		_, err := client.Get(ctx, name, metav1.GetOptions{})
 		return err
 	}}
@@ -63,7 +63,7 @@ func (o *nodeOpener) gatingObjects() []managedObject {
 	return []managedObject{
 		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingAdmissionPolicyBinding", gateObjectName, admission.MutatingAdmissionPolicyBindings()),
 		managedObjectOf(doctor.Right{Group: rbacv1.GroupName, Namespace: o.Namespace}, "RoleBinding", gateObjectName, o.Client.RbacV1().RoleBindings(o.Namespace)),
-		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
+		managedObjectOf(doctor.Right{Group: admissionGroup}, "MutatingWebhookConfiguration", webhookConfigurationName, admission.MutatingWebhookConfigurations()),
 	}
 }
 
@@ -76,9 +76,9 @@ func (o *nodeOpener) declarationObjects() []managedObject {
 	}
 }
 
-// lastObjects returns the objects that are deleted last: the guard policies, which capture needs while Nodes have the gate, and the governance
+// objectsDeletedLast returns the objects that are deleted last: the guard policies, which capture needs while Nodes have the gate, and the governance
 // policies and the ConfigMap of inventories, which no manifest has.
-func (u *uninstallRun) lastObjects() []managedObject {
+func (u *uninstallRun) objectsDeletedLast() []managedObject {
 	admission := u.Client.AdmissionregistrationV1()
 	var objects []managedObject
 	for _, name := range governance.PolicyNames() {
@@ -108,7 +108,7 @@ func (u *uninstallRun) plan(ctx context.Context) (plan view.Uninstall, err error
 	if plan.Unverified, err = u.nodesToFree(ctx, verificationTaints(keys)); err != nil {
 		return plan, err
 	}
-	if plan.Objects, err = u.plannedSteps(ctx, append(u.gatingObjects(), u.lastObjects()...)); err != nil {
+	if plan.Objects, err = u.plannedSteps(ctx, append(u.gatingObjects(), u.objectsDeletedLast()...)); err != nil {
 		return plan, err
 	}
 	if plan.Leases, err = u.leases(ctx); err != nil {
@@ -123,7 +123,7 @@ func (u *uninstallRun) plan(ctx context.Context) (plan view.Uninstall, err error
 func (u *uninstallRun) emergencyRemainder(ctx context.Context) (stays string, err error) {
 	end := "; once nodekeep is deleted, end it: kubectl -n " + u.Namespace + " delete rolebinding,role " + manifests.EmergencyName
 	for _, object := range u.declarationObjects() {
-		switch err := object.exists(ctx); {
+		switch err := object.get(ctx); {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
 			stays = "an emergency, if one is declared (you may not read it)" + end
@@ -140,7 +140,7 @@ func (u *uninstallRun) emergencyRemainder(ctx context.Context) (stays string, er
 func (o *nodeOpener) plannedSteps(ctx context.Context, objects []managedObject) (all []view.ObjectStep, err error) {
 	for _, object := range objects {
 		state := "to be deleted"
-		switch err := object.exists(ctx); {
+		switch err := object.get(ctx); {
 		case apierrors.IsNotFound(err):
 			state = "not there"
 		case apierrors.IsForbidden(err):

@@ -41,7 +41,7 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 			e, client, out := emergencyOn(t, []runtime.Object{node, pod}...)
 			p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 			require.NoError(t, err)
-			e.circumstances.Policy = p
+			e.inputs.Policy = p
 			plan, err := e.recheckPlan(t.Context(), verify.Namespace, "a")
 			require.NoError(t, err)
 			require.NoError(t, plan.apply(t.Context()))

@@ -34,8 +34,8 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 	printed := printed{}
 	show := func(name string) error {
 		state := w.state(name)
-		c.circumstances.Now = c.Now()
-		summary := view.SummaryOf(state, c.circumstances)
+		c.inputs.Now = c.Now()
+		summary := view.SummaryOf(state, c.inputs)
 		if !printed.changed(summary, lines.filter(state, summary)) {
 			return nil
 		}

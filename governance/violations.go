@@ -95,9 +95,9 @@ func (v Violation) Missing() (key string) {
 	}
 }
 
-// Known returns the violations that do not depend on facts that are not known. The parameter unknown has the keys for which a rule for labels
+// WithoutUndecided returns the violations that do not depend on facts that are not known. The parameter unknown has the keys for which a rule for labels
 // lacks a fact. Such a label may still be set.
-func Known(violations []Violation, unknown map[string]string) []Violation {
+func WithoutUndecided(violations []Violation, unknown map[string]string) []Violation {
 	return slices.DeleteFunc(violations, func(v Violation) bool {
 		_, waits := unknown[v.Missing()]
 		return waits

@@ -178,7 +178,7 @@ func TestTheProcessesFollowAnEmergency(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			assert.Equal(t, want, b.Emergency(), reason)
-			assert.Equal(t, want, b.Policy().Suspended(), reason)
+			assert.Equal(t, want, b.Policy().InEmergency(), reason)
 			assert.Equal(t, want, b.Policy().Verify().Suspended, reason)
 			assert.EqualValues(t, changes, b.changes.Load(), reason)
 			taints := 1
@@ -215,7 +215,7 @@ func TestAProcessThatStartsInAnEmergencyBeginsWithIt(t *testing.T) {
 		b := newBed([]runtime.Object{objectOf(verifies, "a", 1), role, binding})
 		b.Suspends = true
 		suspended := false
-		go b.Run(t.Context(), func() { suspended = b.Policy().Suspended() }, func(error) {})
+		go b.Run(t.Context(), func() { suspended = b.Policy().InEmergency() }, func(error) {})
 		synctest.Wait()
 		assert.True(t, suspended, "from its first decision on")
 	})
@@ -226,7 +226,7 @@ func TestOnlyProcessesThatCloseNodesAskForEmergencies(t *testing.T) {
 		role, binding := objectsOfEmergency(t)
 		b := newBed([]runtime.Object{objectOf(verifies, "a", 1), role, binding})
 		b.runs(t)
-		assert.False(t, b.Policy().Suspended())
+		assert.False(t, b.Policy().InEmergency())
 		for _, action := range b.objects.Actions() {
 			assert.Equal(t, "nodepolicies", action.GetResource().Resource)
 		}

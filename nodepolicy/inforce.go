@@ -19,7 +19,7 @@ type InForce struct {
 	Policy policy.Policy
 	// Problem is why the NodePolicy does not count; nil: it does.
 	Problem error
-	// AcceptedKey is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
+	// AcceptedKey is the key of ConfigMap [store.AcceptedConfigMap] that holds the policy where the NodePolicy does not count. It is empty for the default.
 	AcceptedKey string
 	// CopiesUnusable reports that there are copies, and none of them can be used. The default is in force.
 	CopiesUnusable bool
@@ -35,7 +35,7 @@ type InForce struct {
 var ErrNoNodePolicy = errors.New("there is no NodePolicy " + name)
 
 // InForceOf decides as a process that starts does. It goes by the NodePolicy in JSON, nil if there is none, and by the data of ConfigMap
-// [store.AcceptedName]. Both are what clients wrote, so a panic over one is an error of it.
+// [store.AcceptedConfigMap]. Both are what clients wrote, so a panic over one is an error of it.
 func InForceOf(nodePolicy []byte, data map[string]string, gate policy.Gate) InForce {
 	found := findings{manifest: nodePolicy, accepted: copies(data)}
 	if nodePolicy == nil {
@@ -65,7 +65,7 @@ func InForceOf(nodePolicy []byte, data map[string]string, gate policy.Gate) InFo
 	return in
 }
 
-// copyKeys returns the keys of ConfigMap [store.AcceptedName] that hold policies which were accepted, the newest first.
+// copyKeys returns the keys of ConfigMap [store.AcceptedConfigMap] that hold policies which were accepted, the newest first.
 func copyKeys() []string { return []string{store.AcceptedPolicy, store.AcceptedBefore} }
 
 // copies returns these policies.

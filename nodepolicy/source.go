@@ -31,7 +31,7 @@ func Resource() schema.GroupVersionResource {
 type Options struct {
 	Objects   dynamic.Interface
 	Client    kubernetes.Interface
-	Namespace string // of ConfigMap [store.AcceptedName]
+	Namespace string // of ConfigMap [store.AcceptedConfigMap]
 	Gate      policy.Gate
 	Prepare   func(policy.Policy) error // before a policy comes into force; if it fails, the policy cannot be used
 	Suspends  bool                      // the policy in force closes no Node during an emergency
@@ -212,12 +212,12 @@ func (s *Source) readFirst(ctx context.Context) error {
 
 // readAccepted reads the copies of the policies that were accepted last.
 func (s *Source) readAccepted(ctx context.Context) (manifests [][]byte, err error) {
-	found, err := s.Client.CoreV1().ConfigMaps(s.Namespace).Get(ctx, store.AcceptedName, metav1.GetOptions{})
+	found, err := s.Client.CoreV1().ConfigMaps(s.Namespace).Get(ctx, store.AcceptedConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("get configmap %q: %w", store.AcceptedName, err)
+		return nil, fmt.Errorf("get configmap %q: %w", store.AcceptedConfigMap, err)
 	}
 	return copies(found.Data), nil
 }

@@ -86,7 +86,7 @@ func objectOf(manifest string, uid types.UID, generation int64) *unstructured.Un
 }
 
 func acceptedBefore(data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: data}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}, Data: data}
 }
 
 func newBed(objects []runtime.Object, configMaps ...runtime.Object) *bed {
@@ -329,7 +329,7 @@ func TestTheDefaultsAreNotTakenWhileItIsNotKnownWhatWasAccepted(t *testing.T) {
 		var failing atomic.Bool
 		failing.Store(true)
 		b.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return failing.Load(), nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedName, errors.New("no right"))
+			return failing.Load(), nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedConfigMap, errors.New("no right"))
 		})
 		b.runs(t)
 		time.Sleep(time.Minute)

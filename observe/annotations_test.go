@@ -27,18 +27,18 @@ func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
 	assert.Equal(t, labels{"@a.io/x": "1"}, read.Items)
 	assert.Equal(t, []string{"@a.io/large"}, read.TooLarge)
 	assert.Equal(t, map[string][]string{"label": {"kubectl"}, "@a.io/x": {"kubectl"}}, read.Owners)
-	small := SlimOf(read)
+	small := CompactNodeOf(read)
 	assert.Equal(t, read, small.Node(), "nothing of it is lost")
 	assert.Less(t, len(small.text)+len(small.shape.Value()), 400)
 	assert.Equal(t, labels{}, FromNode(object).Items)
 
 	object.Annotations["a.io/x"] = "2"
-	assert.True(t, small.Differs(SlimOf(FromNodeWithAnnotations(object, p.Annotations()))))
+	assert.True(t, small.DecisionsDiffer(CompactNodeOf(FromNodeWithAnnotations(object, p.Annotations()))))
 	object.Annotations["a.io/x"], object.Annotations["other.io/x"] = "1", "2"
 	object.Annotations["a.io/large"] += "y"
 	match := FromNodeWithAnnotations(object, p.Annotations())
 	match.AnnotationBytes = read.AnnotationBytes
-	assert.False(t, small.Differs(SlimOf(match)), "a heartbeat in an annotation that is not kept")
+	assert.False(t, small.DecisionsDiffer(CompactNodeOf(match)), "a heartbeat in an annotation that is not kept")
 }
 
 func TestWhatIsRecordedOfAnnotations(t *testing.T) {
@@ -76,7 +76,7 @@ func TestWhatIsRecordedOfAnnotations(t *testing.T) {
 			}
 			r := remembering("a", 5, tt.record)
 			read := FromNodeWithAnnotations(object, loaded(t, tt.read).Annotations())
-			for form, n := range map[string]*Node{"as it was read": read, "from memory": SlimOf(read).Node()} {
+			for form, n := range map[string]*Node{"as it was read": read, "from memory": CompactNodeOf(read).Node()} {
 				assert.Equal(t, tt.want, merged(t, r, n, loaded(t, tt.now)).Items(), form)
 			}
 		})

@@ -41,7 +41,7 @@ type Slice struct {
 
 // SliceOf keeps only what rules use. It drops the other attributes, slices of other drivers, and slices of devices that several Nodes can
 // reach. Such slices have nodeSelector, allNodes or perDeviceNodeSelection.
-func SliceOf(slice *resourcev1.ResourceSlice, used classify.Drivers) *Slice {
+func SliceOf(slice *resourcev1.ResourceSlice, used classify.UsedDrivers) *Slice {
 	s := &Slice{name: slice.Name, uid: slice.UID, version: slice.ResourceVersion}
 	attributes, uses := used[slice.Spec.Driver]
 	if !uses || slice.Spec.NodeName == nil {

@@ -35,7 +35,7 @@ func alter(s *resourcev1.ResourceSlice, change func(spec *resourcev1.ResourceSli
 }
 
 func TestDevicesOfPoolsAreReadAsTheSchedulerReadsThem(t *testing.T) {
-	used := classify.Drivers{gpuDriver: {"productName"}, "nic.example.com": nil}
+	used := classify.UsedDrivers{gpuDriver: {"productName"}, "nic.example.com": nil}
 	unreadable := UnreadableSlice(slice("bad", 1, 1, "A"))
 	for name, c := range map[string]struct {
 		slices     []*resourcev1.ResourceSlice
@@ -91,7 +91,7 @@ func manySlices(count int) (all []*resourcev1.ResourceSlice) {
 }
 
 func TestOnlyWhatRulesUseOfASliceIsKept(t *testing.T) {
-	used := classify.Drivers{gpuDriver: {"productName"}}
+	used := classify.UsedDrivers{gpuDriver: {"productName"}}
 	for name, change := range map[string]func(s *resourcev1.ResourceSliceSpec){
 		"another driver":                        func(s *resourcev1.ResourceSliceSpec) { s.Driver = "other" },
 		"devices of the Nodes of a selector":    func(s *resourcev1.ResourceSliceSpec) { s.NodeName = nil },
@@ -141,7 +141,7 @@ func TestAttributesOfDevicesAreText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := slice("a", 1, 1, "A")
 			s.Spec.Devices[0].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{resourcev1.QualifiedName(c.key): c.attribute}
-			facts := DevicesOf([]*Slice{SliceOf(s, classify.Drivers{gpuDriver: {c.rule}})}).Join(classify.Facts{})
+			facts := DevicesOf([]*Slice{SliceOf(s, classify.UsedDrivers{gpuDriver: {c.rule}})}).Join(classify.Facts{})
 			want := map[string]string{c.rule: c.want}
 			if c.missing {
 				want = map[string]string{}

@@ -7,5 +7,5 @@
 //   - While the guard policies are in force, no kubelet can write nodekeep's annotations, so these are evidence.
 //   - While the guard policies are not in force, an annotation that a client seems to have written is ignored. Other annotations prove
 //     nothing about labels and taints that a kubelet may not set itself.
-//   - [Slim] loses nothing that a decision uses.
+//   - [CompactNode] loses nothing that a decision uses.
 package observe

@@ -17,43 +17,43 @@ type annotations struct {
 	stamped bool
 	by      stampWriter
 	derived []corev1.Taint
-	labels  map[string]record.Derived // that rules have set
+	labels  map[string]record.RuleLabel // that rules have set
 }
 
 func annotationsOf(all map[string]string, by stampWriter) annotations {
 	stamp, stamped := record.ParseStamp(all[policy.StampAnnotation])
 	return annotations{
 		stamp: stamp, stamped: stamped, by: by,
-		derived: policy.DerivedTaints(all[policy.TaintsAnnotation]), labels: policy.DerivedLabels(all[policy.LabelsAnnotation]),
+		derived: policy.DerivedTaints(all[policy.TaintsAnnotation]), labels: policy.RuleLabelsOf(all[policy.LabelsAnnotation]),
 	}
 }
 
 // Stamp returns the annotation's list of what nodekeep set on this object. If the annotation is missing or not trusted, ok is false. The
-// parameter guarded says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of
+// parameter guardInForce says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of
 // its field manager. So an annotation that another manager owns is ignored.
-func (n *Node) Stamp(guarded bool) (stamp record.Stamp, ok bool) {
-	if !n.annotations.stamped || !guarded && n.annotations.by == byOthers {
+func (n *Node) Stamp(guardInForce bool) (stamp record.Stamp, ok bool) {
+	if !n.annotations.stamped || !guardInForce && n.annotations.by == byOthers {
 		return record.Stamp{}, false
 	}
 	return n.annotations.stamp, true
 }
 
-// Registered reports whether registration taints were added to this object. The client that writes the first stamp adds them in the same
+// GotRegistrationTaints reports whether registration taints were added to this object. The client that writes the first stamp adds them in the same
 // request.
-func (n *Node) Registered(guarded bool) bool {
-	return n.annotations.stamped && (guarded || n.annotations.by == byWebhook)
+func (n *Node) GotRegistrationTaints(guardInForce bool) bool {
+	return n.annotations.stamped && (guardInForce || n.annotations.by == byWebhook)
 }
 
 // DerivedTaints returns the Node's taints that nodekeep derived from its labels, sorted and without timeAdded. The annotation lists them. While
 // the guard policies are not in force, a kubelet can write the annotation. It then counts only for taints that a rule derives from labels.
 // The kubelet could remove such a taint anyway, by dropping the label. A taint that the record has is a client's.
-func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (derived []corev1.Taint) {
+func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guardInForce bool) (derived []corev1.Taint) {
 	for _, taint := range n.Taints {
 		taint.TimeAdded = nil
 		if !slices.Contains(n.annotations.derived, taint) {
 			continue
 		}
-		if e, known := r.Entry(record.TaintKey(taint)); guarded || p.RulesMake(taint) && (!known || e.Removed || e.Value != taint.Value) {
+		if e, known := r.Entry(record.TaintKey(taint)); guardInForce || p.RulesMake(taint) && (!known || e.Removed || e.Value != taint.Value) {
 			derived = append(derived, taint)
 		}
 	}
@@ -61,26 +61,26 @@ func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (de
 	return derived
 }
 
-// DerivedLabels returns the labels that rules have set on this object, and the items that they have removed. The annotation lists them. While
+// TrustedRuleLabels returns the labels that rules have set on this object, and the items that they have removed. The annotation lists them. While
 // the guard policies are not in force, a kubelet can write the annotation. It then counts only for keys that a rule sets or removes:
 //   - If the record has the value as a client's, it counts only if an operator has handed the label over.
 //   - For a taint or a label that no kubelet may set, it counts only if the record says the same.
-func (n *Node) DerivedLabels(r record.Record, p policy.Policy, guarded bool) map[string]record.Derived {
-	if guarded {
+func (n *Node) TrustedRuleLabels(r record.Record, p policy.Policy, guardInForce bool) map[string]record.RuleLabel {
+	if guardInForce {
 		return n.annotations.labels
 	}
-	derived := maps.Clone(n.annotations.labels)
-	maps.DeleteFunc(derived, func(key string, label record.Derived) bool {
+	ruleLabels := maps.Clone(n.annotations.labels)
+	maps.DeleteFunc(ruleLabels, func(key string, label record.RuleLabel) bool {
 		e, known := r.Entry(key)
-		recorded := r.Derived[key]
+		recorded := r.RuleLabels[key]
 		proved := record.IsLabel(key) && policy.AllowedForKubelet(key) || recorded.Rule != "" && recorded.Value == label.Value && recorded.Absent == label.Absent
 		return !proved || !p.RulesSet(key) || known && !e.Removed && !label.Absent && !label.Adopted && e.Value == label.Value
 	})
-	return derived
+	return ruleLabels
 }
 
-// ListedLabels returns the labels that the annotation lists, be they believed or not.
-func (n *Node) ListedLabels() map[string]record.Derived { return n.annotations.labels }
+// AnnotatedLabels returns the labels that the annotation lists, be they believed or not.
+func (n *Node) AnnotatedLabels() map[string]record.RuleLabel { return n.annotations.labels }
 
 // ListsTaintsThatAreGone reports whether the annotation lists a derived taint that the Node does not show.
 func (n *Node) ListsTaintsThatAreGone() bool {

@@ -73,13 +73,13 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 				stamp, ok := n.Stamp(true)
 				assert.True(t, ok, form)
 				assert.Len(t, stamp.Given, 3, form)
-				assert.True(t, n.Registered(true), form)
+				assert.True(t, n.GotRegistrationTaints(true), form)
 				assert.Empty(t, n.Observation(record.Record{}, policy.Default(), true).Unconfirmed, form)
 
 				stamp, ok = n.Stamp(false)
 				assert.Equal(t, c.counts, ok, form)
 				assert.Equal(t, c.counts, len(stamp.Given) == 3, form)
-				assert.Equal(t, c.registered, n.Registered(false), form)
+				assert.Equal(t, c.registered, n.GotRegistrationTaints(false), form)
 				known := record.New("n1", record.Object{UID: "a", Version: 5}, labels{"k": "v"})
 				o := n.Observation(known, policy.Default(), false)
 				if c.counts {
@@ -94,7 +94,7 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 	}
 	for name, n := range inMemory(object("a", 7, nil)) {
 		_, ok := n.Stamp(true)
-		assert.False(t, ok || n.Registered(true) || n.Registered(false), name)
+		assert.False(t, ok || n.GotRegistrationTaints(true) || n.GotRegistrationTaints(false), name)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestAForgedStampRemovesNothingThatAKubeletMayNotSet(t *testing.T) {
 // A kubelet could claim that a rule had set a label before its client set it: then the value of the rule would be the client's.
 func TestSinceWhenRulesHaveLeftItemsIsBelievedWhereNoKubeletGainsByForgingIt(t *testing.T) {
 	p := loaded(t, `labels: {rules: [{name: r, set: {tier: gold, `+worker+`: ""}}, {name: a, ensureAbsent: [joined, "old:NoSchedule"]}]}`)
-	listed := map[string]record.Derived{
+	listed := map[string]record.RuleLabel{
 		"tier": {Value: "gold", Rule: "r", Version: 3}, worker: {Rule: "r"}, "joined": {Rule: "a", Absent: true, Version: 4}, "old:NoSchedule": {Rule: "a", Absent: true},
 	}
 	r := remembering("a", 5, labels{worker: "mine", "old:NoSchedule": "mine", "tier": "iron"})
-	r.Derived = listed
+	r.RuleLabels = listed
 	item := object("a", 7, labels{"tier": "gold", worker: ""}, wrote("kubectl-label", 1, "tier"))
 	item.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: listed}.Annotations(0)[policy.LabelsAnnotation]
 	for name, n := range inMemory(item) {
@@ -138,7 +138,7 @@ func TestSinceWhenRulesHaveLeftItemsIsBelievedWhereNoKubeletGainsByForgingIt(t *
 
 	adopted := listed["tier"]
 	adopted.Adopted = true
-	item.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: map[string]record.Derived{"tier": adopted}}.Annotations(0)[policy.LabelsAnnotation]
+	item.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: map[string]record.RuleLabel{"tier": adopted}}.Annotations(0)[policy.LabelsAnnotation]
 	assert.Empty(t, FromNode(item).Observation(r, p, true).RuleSince, "an operator has handed it over")
 }
 
@@ -148,13 +148,13 @@ func TestAKubeletCannotHideAProtectedLabelFromBeingRecorded(t *testing.T) {
 	forged := object("a", 7, labels{worker: "new", "k": "new"}, wrote("kubelet", 1, worker, "k"))
 	forged.Annotations["cluster.x-k8s.io/labels-from-machine"] = worker + ",k"
 	for name, n := range inMemory(forged) {
-		for _, guarded := range []bool{true, false} {
-			o := n.Observation(r, p, guarded)
+		for _, guardInForce := range []bool{true, false} {
+			o := n.Observation(r, p, guardInForce)
 			assert.Equal(t, record.NoOwner, o.Items[worker].Owner, name)
 			assert.Equal(t, record.OtherOwner, o.Items["k"].Owner, "%s: a kubelet may set that one", name)
 			next := n.Merge(r, o, p, now)
 			assert.Equal(t, labels{worker: "new", "k": "old"}, next.Items(), name)
-			assert.Equal(t, record.OtherOwner, n.Observation(record.Record{}, p, guarded).Items[worker].Owner, "%s: a label that was never recorded is its owner's", name)
+			assert.Equal(t, record.OtherOwner, n.Observation(record.Record{}, p, guardInForce).Items[worker].Owner, "%s: a label that was never recorded is its owner's", name)
 		}
 	}
 	combined := FromNode(object("a", 7, labels{worker: "new"}, wrote("kubelet", 1, worker), wrote("kubectl-label", 1, worker)))

@@ -42,7 +42,7 @@ type NodeFeature struct {
 }
 
 // NodeFeatureOf keeps only the features that rules use.
-func NodeFeatureOf(object *unstructured.Unstructured, used classify.Features) *NodeFeature {
+func NodeFeatureOf(object *unstructured.Unstructured, used classify.UsedFeatures) *NodeFeature {
 	f := UnreadableNodeFeature(object)
 	var packed packing.Writer
 	for _, name := range used {
@@ -105,7 +105,7 @@ func member(value any, names ...string) any {
 }
 
 // PruneNodeFeature drops what rules do not use. What [NodeFeatureOf] makes of the object stays the same.
-func PruneNodeFeature(object *unstructured.Unstructured, used classify.Features) {
+func PruneNodeFeature(object *unstructured.Unstructured, used classify.UsedFeatures) {
 	instances := map[string]any{}
 	for _, name := range used {
 		if !hasSetOf(object, name) {

@@ -14,7 +14,7 @@ import (
 )
 
 // usedFeatures are one of each kind, and one with dots.
-var usedFeatures = classify.Features{"cpu.cpuid.AVX512F", "kernel.version.major", "local.label.example.com/a.b", "pci.device.vendor"}
+var usedFeatures = classify.UsedFeatures{"cpu.cpuid.AVX512F", "kernel.version.major", "local.label.example.com/a.b", "pci.device.vendor"}
 
 // nodeFeature returns an object of the Node n1 with these features, as JSON.
 func nodeFeature(t testing.TB, name, features string) *unstructured.Unstructured {

@@ -95,7 +95,7 @@ func parsed(texts ...string) (taints []corev1.Taint) {
 
 // inMemory returns what each way of holding a Node has of it.
 func inMemory(item *corev1.Node) map[string]*Node {
-	return map[string]*Node{"as it was read": FromNode(item), "from memory": SlimOf(FromNode(item)).Node()}
+	return map[string]*Node{"as it was read": FromNode(item), "from memory": CompactNodeOf(FromNode(item)).Node()}
 }
 
 // merged returns the record after the Node was observed.

@@ -58,7 +58,7 @@ func (n *Node) leaving(p policy.Policy) (start int64, leaving bool) {
 func (n *Node) listed(item, value string) bool {
 	given, gave := n.annotations.stamp.Given[item]
 	brought, brings := n.annotations.stamp.Brought[item]
-	listed := record.Listed(item, value)
+	listed := record.StampValue(item, value)
 	return gave && given.Value == listed || brings && brought == listed
 }
 

@@ -64,7 +64,7 @@ func TestAKubeletsOwnLabelsAreThoseThatAClientMightHaveSet(t *testing.T) {
 	assert.Equal(t, labels{pool: "k"}, n.KubeletLabels(known, policy.Default()))
 	plural := labels{}
 	var keys []string
-	for i := range policy.MaxOwn + 1 {
+	for i := range policy.MaxKubeletItems + 1 {
 		key := "l" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		plural[key], keys = "v", append(keys, key)
 	}

@@ -138,7 +138,7 @@ func TestTheRecordFollowsWhoSetsALabelThatAComponentUsuallySets(t *testing.T) {
 				returned := FromNode(object("c", 20, nil))
 				o := returned.Observation(next, p, true)
 				lacks := returned.Merge(next, o, p, now)
-				missing := p.Restorable(policy.Kept{}, policy.Kept{Items: record.Missing(lacks, o)}, policy.Live)
+				missing := p.Restorable(policy.KeptItems{}, policy.KeptItems{Items: record.Missing(lacks, o)}, policy.Live)
 				assert.Equal(t, c.want, missing.Add, "%s: the next Node gets what is left", form)
 			}
 		})

@@ -21,8 +21,8 @@ type Node struct {
 	Taints  []corev1.Taint
 	// Items are the labels, the taints, the cordon and the annotations that are kept, by key.
 	Items map[string]string
-	// Keep says which annotations were read. Of the others nothing is known.
-	Keep policy.Annotations
+	// ReadAnnotations says which annotations were read. Of the others nothing is known.
+	ReadAnnotations policy.Annotations
 	// TooLarge are the keys of annotations that would be among the items, were there room for their values.
 	TooLarge []string
 	// Owners holds the managers of each label and kept annotation by metadata.managedFields, nodekeep left out. One without an entry has none.
@@ -67,7 +67,7 @@ func FromNodeWithAnnotations(object *corev1.Node, keep policy.Annotations) *Node
 		Machine:         policy.MachineOf(object.Spec.ProviderID, object.Status.NodeInfo.SystemUUID, object.Status.NodeInfo.MachineID),
 		BootID:          policy.BootOf(object.Status.NodeInfo),
 		Reported:        reportedBy(object),
-		Keep:            keep,
+		ReadAnnotations: keep,
 		annotations:     annotationsOf(object.Annotations, owned.stamp),
 	}
 	kept, tooLarge := keep.Select(object.Annotations)

@@ -11,24 +11,24 @@ import (
 )
 
 // Metadata returns what the policy uses when the Node is observed for a record.
-func (n *Node) Metadata(r record.Record, p policy.Policy, guarded bool) policy.Metadata {
+func (n *Node) Metadata(r record.Record, p policy.Policy, guardInForce bool) policy.Metadata {
 	return policy.Metadata{
-		Items: n.Items, Owners: n.knownOwners(r), Marks: n.marks(r, p), Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
+		Items: n.Items, Owners: n.knownOwners(r), Marks: n.marks(r, p), Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guardInForce), RuleLabels: n.TrustedRuleLabels(r, p, guardInForce), Record: r, Machine: n.Machine,
 	}
 }
 
-// Kept returns what the policy compares with a record.
-func (n *Node) Kept() policy.Kept {
-	return policy.Kept{Items: n.Items, Machine: n.Machine, AnnotationBytes: n.AnnotationBytes}
+// KeptItems returns what the policy compares with a record.
+func (n *Node) KeptItems() policy.KeptItems {
+	return policy.KeptItems{Items: n.Items, Machine: n.Machine, AnnotationBytes: n.AnnotationBytes}
 }
 
-// Observation returns the Node as a state to merge into a record. The parameter guarded says that the guard policies are in force.
-func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) record.Observation {
+// Observation returns the Node as a state to merge into a record. The parameter guardInForce says that the guard policies are in force.
+func (n *Node) Observation(r record.Record, p policy.Policy, guardInForce bool) record.Observation {
 	o := record.Observation{UID: n.UID, Version: n.Version, Items: make(map[string]record.Item, len(n.Items))}
 	if p.TellsMachinesApart() {
 		o.Machine = n.Machine
 	}
-	metadata, owners := n.Metadata(r, p, guarded), lastingOwners(n.Writers, p)
+	metadata, owners := n.Metadata(r, p, guardInForce), lastingOwners(n.Writers, p)
 	for key, value := range n.Items {
 		if owner, taken := n.ownerOf(key, r, metadata, p); !taken { // what a component has taken over is no longer the operator's: as if it were removed
 			item := record.Item{Value: value, Owner: owner}
@@ -46,13 +46,13 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 			o.Items[key] = record.Item{Owner: record.Absent}
 		}
 	}
-	o.RuleSince = n.ruleSince(r, metadata, p, guarded)
-	o.Stamp, _ = n.Stamp(guarded)
-	if opened := o.Stamp.Opened; opened != nil && p.Gate().Present(n.Taints) { // no client adds the gate: one that wrote a list with it had read it before
-		o.Read = append(slices.Clone(opened), policy.Cordon) // which is no part of the list
+	o.RuleSince = n.ruleSince(r, metadata, p, guardInForce)
+	o.Stamp, _ = n.Stamp(guardInForce)
+	if taints := o.Stamp.TaintsBehindGate; taints != nil && p.Gate().Present(n.Taints) { // no client adds the gate: one that wrote a list with it had read it before
+		o.Read = append(slices.Clone(taints), policy.Cordon) // which is no part of the list
 	}
 	n.limitAnnotations(r, o, p)
-	if !guarded {
+	if !guardInForce {
 		o.Unconfirmed = unconfirmed(o.Stamp, r)
 	}
 	return o
@@ -78,7 +78,7 @@ func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.
 		if !ok {
 			continue
 		}
-		if keeps, _ := n.Keep.Keeps(annotation); !keeps {
+		if keeps, _ := n.ReadAnnotations.Keeps(annotation); !keeps {
 			o.Items[e.Key] = record.Item{Owner: record.OtherOwner}
 		}
 		if item, shown := o.Items[e.Key]; !e.Removed && (!shown || item.Owner == record.OtherOwner) {
@@ -112,11 +112,11 @@ func (n *Node) ownerOfTooLarge(key string, p policy.Policy) record.Owner {
 
 // ownerOf says whose decision an item is, and whether a component has taken it over from an operator. A kubelet can forge the managedFields
 // and the ownership annotations of its Node. So these do not stop the recording of a label that no kubelet may set. Otherwise its next edit
-// would be lost. Which labels rules have set is proved, see [Node.DerivedLabels].
+// would be lost. Which labels rules have set is proved, see [Node.TrustedRuleLabels].
 func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p policy.Policy) (owner record.Owner, taken bool) {
 	verdict := p.Judge(metadata, key)
-	derived, ruled := metadata.RuleLabels[key]
-	if verdict.Owner != record.OtherOwner || record.IsTaint(key) || policy.AllowedForKubelet(key) || ruled && derived.ShownBy(n.Items, key) {
+	ruleLabel, ruled := metadata.RuleLabels[key]
+	if verdict.Owner != record.OtherOwner || record.IsTaint(key) || policy.AllowedForKubelet(key) || ruled && ruleLabel.ShownBy(n.Items, key) {
 		return verdict.Owner, verdict.Taken
 	}
 	if e, known := r.Entry(key); !known || e.Removed || !p.Restores(key) {
@@ -130,12 +130,12 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 
 // ruleSince returns the keys that rules have left as they want them; see [record.Observation]. Without the guard policies the kubelet may have
 // written since when that is. It could change a label that it may set itself anyway.
-func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Policy, guarded bool) map[string]record.Version {
+func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Policy, guardInForce bool) map[string]record.Version {
 	var base map[string]record.Version
 	listed := metadata.RuleLabels
 	metadata.RuleLabels = nil
 	for key, label := range listed {
-		if label.Adopted || !guarded && (!record.IsLabel(key) || !policy.AllowedForKubelet(key)) {
+		if label.Adopted || !guardInForce && (!record.IsLabel(key) || !policy.AllowedForKubelet(key)) {
 			continue
 		}
 		if owner, taken := n.ownerOf(key, r, metadata, p); taken || owner == record.OtherOwner {

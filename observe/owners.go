@@ -160,8 +160,8 @@ func lasts(manager string, p policy.Policy) bool {
 	return manager != FieldManager && !policy.LostOwners(single) && p.OwnedByPeople(single)
 }
 
-// Lasting returns the owners without those that are not restored. The policy may have changed since they were recorded.
-func Lasting(owners record.Owners, p policy.Policy) record.Owners {
+// RestorableOwners returns the owners without those that are not restored. The policy may have changed since they were recorded.
+func RestorableOwners(owners record.Owners, p policy.Policy) record.Owners {
 	managers := owners.Managers()
 	if !slices.ContainsFunc(managers, func(m record.Manager) bool { return !lasts(m.Name, p) }) {
 		return owners
@@ -179,7 +179,7 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 			continue
 		}
 		e, recorded := r.Entry(key)
-		listed := record.Listed(key, n.Items[key])
+		listed := record.StampValue(key, n.Items[key])
 		brought, brings := n.annotations.stamp.Brought[key]
 		if !brings || brought != listed || recorded && !e.Removed && e.Value == n.Items[key] && r.DecidedOn(e) == n.UID {
 			continue
@@ -199,7 +199,7 @@ func (n *Node) KubeletLabels(r record.Record, p policy.Policy) (labels map[strin
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		labels[key] = record.Listed(key, n.Items[key])
+		labels[key] = record.StampValue(key, n.Items[key])
 	}
 	for key, managers := range n.Owners {
 		if _, known := r.Entry(key); !known && record.IsLabel(key) && p.Selects(key) && !p.OwnedByPeople(managers) {
@@ -213,7 +213,7 @@ func (n *Node) KubeletLabels(r record.Record, p policy.Policy) (labels map[strin
 			}
 		}
 	}
-	if len(labels) > policy.MaxOwn {
+	if len(labels) > policy.MaxKubeletItems {
 		return nil
 	}
 	return labels

@@ -21,12 +21,12 @@ func Follow(old record.Record, node string, machine record.Machine, now time.Tim
 
 // Renamed returns the record after migrations of phase new have renamed labels that this Node shows under both keys. If any label was renamed,
 // changed is true. The newest observation in r must be that of this Node.
-func (n *Node) Renamed(r record.Record, p policy.Policy, guarded bool, now time.Time) (renamed record.Record, changed bool) {
-	return renamedBy(r, p, now, true, func(r record.Record, m policy.Migration) bool { return m.Renames(p, n.Metadata(r, p, guarded)) })
+func (n *Node) Renamed(r record.Record, p policy.Policy, guardInForce bool, now time.Time) (renamed record.Record, changed bool) {
+	return renamedBy(r, p, now, true, func(r record.Record, m policy.Migration) bool { return m.Renames(p, n.Metadata(r, p, guardInForce)) })
 }
 
-// RenamedAway is [Node.Renamed] for the record of a Node that does not exist: all that it remembers is renamed.
-func RenamedAway(r record.Record, p policy.Policy, now time.Time) (renamed record.Record, changed bool) {
+// RenamedWithoutNode is [Node.Renamed] for the record of a Node that does not exist: all that it remembers is renamed.
+func RenamedWithoutNode(r record.Record, p policy.Policy, now time.Time) (renamed record.Record, changed bool) {
 	return renamedBy(r, p, now, false, func(_ record.Record, m policy.Migration) bool { return m.Phase == policy.MigrateNew })
 }
 

@@ -19,8 +19,8 @@ import (
 type Reported struct {
 	shape   unique.Handle[string] // packed: the software, and the names of resources; many Nodes have the same
 	amounts string                // packed: how much there is of each
-	// Ready is since when the Node is ready, in seconds since 1970; 0: it is not.
-	Ready int64
+	// ReadySince is since when the Node is ready, in seconds since 1970; 0: it is not.
+	ReadySince int64
 }
 
 // mostResources is how many resources are known of a Node. A kubelet can report as many as an object has room for.
@@ -42,7 +42,7 @@ func reportedBy(node *corev1.Node) (r Reported) {
 	r.shape, r.amounts = unique.Make(string(shape)), string(amounts)
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && hasTime(condition.LastTransitionTime) {
-			r.Ready = condition.LastTransitionTime.Unix()
+			r.ReadySince = condition.LastTransitionTime.Unix()
 		}
 	}
 	return r
@@ -91,7 +91,7 @@ func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	facts := classify.Facts{
 		System:   classify.System{Arch: system[0], OS: system[1], Kernel: system[2], Runtime: system[3], Kubelet: system[4]},
 		Capacity: unpackList(&shape, &amounts, capacity), Allocatable: unpackList(&shape, &amounts, allocatable),
-		PluginsRegistered: r.Ready != 0 && !now.Before(time.Unix(r.Ready, 0).Add(classify.PluginGrace)),
+		PluginsRegistered: r.ReadySince != 0 && !now.Before(time.Unix(r.ReadySince, 0).Add(classify.PluginGrace)),
 	}
 	facts.Declared = shape.Texts()
 	return facts
@@ -134,8 +134,8 @@ func (n *Node) Facts(labels map[string]string, rules classify.Rules, now time.Ti
 	return facts
 }
 
-// SameFacts reports whether two states of a Node are equal in the facts that rules use. The time since which the Node is ready is part of
+// SameRuleFacts reports whether two states of a Node are equal in the facts that rules use. The time since which the Node is ready is part of
 // that. A restarted kubelet may report as little as before, and then a fact is not known.
-func (r Reported) SameFacts(o Reported, rules classify.Rules) bool {
-	return r == o || rules.Empty() || r.Ready == o.Ready && rules.EqualFacts(r.facts(rules, time.Time{}), o.facts(rules, time.Time{}))
+func (r Reported) SameRuleFacts(o Reported, rules classify.Rules) bool {
+	return r == o || rules.Empty() || r.ReadySince == o.ReadySince && rules.EqualFacts(r.facts(rules, time.Time{}), o.facts(rules, time.Time{}))
 }

@@ -41,7 +41,7 @@ func FuzzReported(f *testing.F) {
 		if object.Status.Unmarshal(data) != nil {
 			return
 		}
-		want, got := FromNode(&object), SlimOf(FromNode(&object)).Node()
+		want, got := FromNode(&object), CompactNodeOf(FromNode(&object)).Node()
 		require.Equal(t, want.Reported, got.Reported)
 		facts := got.Facts(nil, lookingAt(t, &object), now)
 		for _, row := range []struct{ reported, known corev1.ResourceList }{{object.Status.Capacity, facts.Capacity}, {object.Status.Allocatable, facts.Allocatable}} {
@@ -68,7 +68,7 @@ func FuzzReported(f *testing.F) {
 			require.Contains(t, object.Status.DeclaredFeatures, name)
 			require.LessOrEqual(t, len(name), longestDeclared)
 		}
-		require.True(t, got.Reported.SameFacts(want.Reported, classify.Rules{}))
+		require.True(t, got.Reported.SameRuleFacts(want.Reported, classify.Rules{}))
 	})
 }
 
@@ -94,16 +94,16 @@ func TestDeclaredFeaturesAreRead(t *testing.T) {
 		Name: "a", Condition: classify.Condition{Clause: classify.Clause{Features: map[string]string{"GuaranteedQoSPodCPUResize": "*"}}}, Set: map[string]string{"a": "b"},
 	}}, nil)
 	require.Empty(t, errs)
-	n := SlimOf(FromNode(declaring()))
+	n := CompactNodeOf(FromNode(declaring()))
 	facts := n.Node().Facts(nil, rules, now)
 	assert.Len(t, facts.Declared, mostDeclared)
 	assert.Equal(t, []string{"GuaranteedQoSPodCPUResize", "Feature000"}, facts.Declared[:2])
 	o := declaring()
 	o.Status.DeclaredFeatures = o.Status.DeclaredFeatures[:3]
-	assert.True(t, n.SameFacts(SlimOf(FromNode(o)), rules), "rules use no other")
+	assert.True(t, n.SameRuleFacts(CompactNodeOf(FromNode(o)), rules), "rules use no other")
 	o.Status.DeclaredFeatures = nil
-	assert.False(t, n.SameFacts(SlimOf(FromNode(o)), rules))
-	assert.Empty(t, SlimOf(FromNode(o)).Node().Facts(nil, rules, now).Declared, "an older API server has no such field")
+	assert.False(t, n.SameRuleFacts(CompactNodeOf(FromNode(o)), rules))
+	assert.Empty(t, CompactNodeOf(FromNode(o)).Node().Facts(nil, rules, now).Declared, "an older API server has no such field")
 }
 
 // crowded reports more resources than are kept.
@@ -158,7 +158,7 @@ func TestAKubeletThatHasReportedNoResourceIsNotOneWithoutThem(t *testing.T) {
 	for kind, n := range inMemory(o) {
 		assert.Equal(t, corev1.ResourceList{}, n.Facts(nil, p.LabelRules(), now).Capacity, kind)
 	}
-	assert.False(t, FromNode(blank).Reported.SameFacts(FromNode(o).Reported, p.LabelRules()), "one has no GPU, of the other it is not known")
+	assert.False(t, FromNode(blank).Reported.SameRuleFacts(FromNode(o).Reported, p.LabelRules()), "one has no GPU, of the other it is not known")
 }
 
 func TestAKubeletWithThousandsOfResourcesCostsLittleAndItsOwnAreKnown(t *testing.T) {
@@ -210,8 +210,8 @@ func TestWhichReportsAreNews(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := FromNode(c.node).Reported
-			assert.Equal(t, c.equal, prev.SameFacts(next, p.LabelRules()))
-			assert.Equal(t, c.equal, next.SameFacts(prev, p.LabelRules()))
+			assert.Equal(t, c.equal, prev.SameRuleFacts(next, p.LabelRules()))
+			assert.Equal(t, c.equal, next.SameRuleFacts(prev, p.LabelRules()))
 		})
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"nodekeep.dev/nodekeep/record/packing"
 )
 
-// Slim is a [Node] in little memory, for the 100,000 Nodes that an informer holds. One string has its own values. Another one, shared with
+// CompactNode is a [Node] in little memory, for the 100,000 Nodes that an informer holds. One string has its own values. Another one, shared with
 // many Nodes, has the keys of its labels, their owners, and the keys of its stamp.
-type Slim struct {
+type CompactNode struct {
 	version string // resourceVersion
 	text    string // packed: name, uid, machine, boot, values of labels and annotations, the stamp's values
 	shape   unique.Handle[string]
@@ -32,8 +32,8 @@ type Slim struct {
 	annotationBytes  int
 }
 
-// SlimOf makes a Node small; [Slim.Node] reverses it.
-func SlimOf(n *Node) *Slim {
+// CompactNodeOf makes a Node small; [CompactNode.Node] reverses it.
+func CompactNodeOf(n *Node) *CompactNode {
 	keys := make([]string, 0, len(n.Items))
 	for key := range n.Items {
 		if !record.IsTaint(key) { // taints stand among the taints
@@ -61,10 +61,10 @@ func SlimOf(n *Node) *Slim {
 		shape.Flag(wrote.Cordon)
 	}
 	shape.Texts(n.Claimed)
-	shape.Text(n.Keep.String())
+	shape.Text(n.ReadAnnotations.String())
 	shape.Texts(n.TooLarge)
 	n.annotations.pack(&shape, &text, n)
-	s := &Slim{
+	s := &CompactNode{
 		version: strings.Clone(n.ResourceVersion), text: string(text), shape: unique.Make(string(shape)), taints: n.Taints,
 		facts: n.Reported, created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
 	}
@@ -103,7 +103,7 @@ func (a annotations) pack(shape, text *packing.Writer, n *Node) {
 	if shape.Flag(a.stamp.Followed != ""); a.stamp.Followed != "" {
 		text.Text(a.stamp.Followed)
 	}
-	shape.Texts(a.stamp.Opened)
+	shape.Texts(a.stamp.TaintsBehindGate)
 	if shape.Flag(a.stamp.Boot == n.BootID); a.stamp.Boot != n.BootID {
 		text.Text(a.stamp.Boot)
 	}
@@ -161,7 +161,7 @@ func unpackAnnotations(shape, text *packing.Reader, n *Node) (a annotations) {
 	if shape.Flag() {
 		a.stamp.Followed = text.Text()
 	}
-	a.stamp.Opened = shape.Texts()
+	a.stamp.TaintsBehindGate = shape.Texts()
 	if a.stamp.Boot = n.BootID; !shape.Flag() {
 		a.stamp.Boot = text.Text()
 	}
@@ -179,9 +179,9 @@ func unpackAnnotations(shape, text *packing.Reader, n *Node) (a annotations) {
 		a.derived[i].Value = value(record.TaintKey(a.derived[i]))
 	}
 	if keys := shape.Texts(); len(keys) > 0 {
-		a.labels = make(map[string]record.Derived, len(keys))
+		a.labels = make(map[string]record.RuleLabel, len(keys))
 		for _, key := range keys {
-			label := record.Derived{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), RemovedAtCreate: shape.Flag()}
+			label := record.RuleLabel{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), RemovedAtCreate: shape.Flag()}
 			if shape.Flag() {
 				label.Version = record.Version(text.Number())
 			}
@@ -195,7 +195,7 @@ func unpackAnnotations(shape, text *packing.Reader, n *Node) (a annotations) {
 }
 
 // Node returns what was made small.
-func (s *Slim) Node() *Node {
+func (s *CompactNode) Node() *Node {
 	n := &Node{Taints: s.taints, Reported: s.facts, AnnotationBytes: s.annotationBytes, Fault: s.fault()}
 	text := packing.Reader(s.text)
 	n.Name, n.UID, n.ResourceVersion, n.CreationTimestamp = text.Text(), types.UID(text.Text()), s.version, s.created
@@ -223,22 +223,22 @@ func (s *Slim) Node() *Node {
 	}
 	n.Owners = ownersOf(n.Writers)
 	n.Claimed = shape.Texts()
-	n.Keep, n.TooLarge = policy.AnnotationsOf(shape.Text()), shape.Texts()
+	n.ReadAnnotations, n.TooLarge = policy.AnnotationsOf(shape.Text()), shape.Texts()
 	n.annotations = unpackAnnotations(&shape, &text, n)
 	return n
 }
 
 // Unreadable returns a Node of which nothing is known but which object it is, because reading it panicked. It has no shape.
-func Unreadable(name string, uid types.UID, version string, fault *contain.Panic) *Slim {
+func Unreadable(name string, uid types.UID, version string, fault *contain.Panic) *CompactNode {
 	var text packing.Writer
 	for _, field := range []string{name, string(uid), fault.Value, fault.Stack} {
 		text.Text(field)
 	}
-	return &Slim{version: version, text: string(text)}
+	return &CompactNode{version: version, text: string(text)}
 }
 
 // fault returns why nothing may be concluded from the Node, if so.
-func (s *Slim) fault() error {
+func (s *CompactNode) fault() error {
 	if s.shape != (unique.Handle[string]{}) {
 		return nil
 	}
@@ -249,41 +249,41 @@ func (s *Slim) fault() error {
 }
 
 // Name returns the Node's.
-func (s *Slim) Name() string {
+func (s *CompactNode) Name() string {
 	text := packing.Reader(s.text)
 	return text.Text()
 }
 
 // UID returns the Node object's.
-func (s *Slim) UID() types.UID {
+func (s *CompactNode) UID() types.UID {
 	text := packing.Reader(s.text)
 	text.Text()
 	return types.UID(text.Text())
 }
 
 // Version returns the resourceVersion as the API server gave it out.
-func (s *Slim) Version() string { return s.version }
+func (s *CompactNode) Version() string { return s.version }
 
 // Taints returns the Node's.
-func (s *Slim) Taints() []corev1.Taint { return s.taints }
+func (s *CompactNode) Taints() []corev1.Taint { return s.taints }
 
 // Created returns when the object was created, by the API server's clock; zero where that is not known.
-func (s *Slim) Created() metav1.Time { return s.created }
+func (s *CompactNode) Created() metav1.Time { return s.created }
 
 // AnnotationBytes returns the size of the annotations that are not nodekeep's.
-func (s *Slim) AnnotationBytes() int { return s.annotationBytes }
+func (s *CompactNode) AnnotationBytes() int { return s.annotationBytes }
 
-// SameFacts reports whether two states of a Node are equal in what the rules use.
-func (s *Slim) SameFacts(o *Slim, rules classify.Rules) bool {
-	return s.facts.SameFacts(o.facts, rules)
+// SameRuleFacts reports whether two states of a Node are equal in what the rules use.
+func (s *CompactNode) SameRuleFacts(o *CompactNode, rules classify.Rules) bool {
+	return s.facts.SameRuleFacts(o.facts, rules)
 }
 
-// SameReport reports whether the kubelet reports the same of the machine. A heartbeat does.
-func (s *Slim) SameReport(o *Slim) bool { return s.facts == o.facts }
+// SameKubeletReport reports whether the kubelet reports the same of the machine. A heartbeat does.
+func (s *CompactNode) SameKubeletReport(o *CompactNode) bool { return s.facts == o.facts }
 
-// Differs reports whether anything that a decision uses is different, without the facts for rules. A heartbeat differs in nothing. The time
+// DecisionsDiffer reports whether anything that a decision uses is different, without the facts for rules. A heartbeat differs in nothing. The time
 // of a client's last change alone is no difference.
-func (s *Slim) Differs(o *Slim) bool {
+func (s *CompactNode) DecisionsDiffer(o *CompactNode) bool {
 	if fault, otherFault := s.fault(), o.fault(); fault != nil && otherFault != nil { // their stacks differ each time
 		return s.UID() != o.UID() || fault.Error() != otherFault.Error()
 	}
@@ -292,6 +292,6 @@ func (s *Slim) Differs(o *Slim) bool {
 }
 
 // GetObjectMeta is for the informer.
-func (s *Slim) GetObjectMeta() metav1.Object {
+func (s *CompactNode) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Name: s.Name(), UID: s.UID(), ResourceVersion: s.version}
 }

@@ -86,7 +86,7 @@ func readable(n *Node) Node {
 }
 
 // decisive returns what decisions look at, without what is no difference of its own: versions, times and the order of taints. What the kubelet reports
-// of the machine is compared by [Slim.SameReport].
+// of the machine is compared by [CompactNode.SameKubeletReport].
 func decisive(n *Node) Node {
 	c := readable(n)
 	c.ResourceVersion, c.Version, c.Fault, c.CreationTimestamp, c.AnnotationBytes, c.Taints, c.Writers = "", 0, nil, metav1.Time{}, 0, nil, nil
@@ -123,19 +123,19 @@ func FuzzSlimNode(f *testing.F) {
 			return
 		}
 		want := FromNodeWithAnnotations(&object, policy.AnnotationsOf("*"))
-		small := SlimOf(want)
+		small := CompactNodeOf(want)
 		require.NoError(t, small.fault())
 		got := small.Node()
 		require.Equal(t, want.Name, small.Name())
 		require.Equal(t, want.UID, small.UID())
 		require.Equal(t, want.ResourceVersion, small.Version())
 		require.Equal(t, readable(want), readable(got))
-		require.False(t, small.Differs(SlimOf(got)))
+		require.False(t, small.DecisionsDiffer(CompactNodeOf(got)))
 
-		further := SlimOf(FromNodeWithAnnotations(&second, policy.AnnotationsOf("*")))
+		further := CompactNodeOf(FromNodeWithAnnotations(&second, policy.AnnotationsOf("*")))
 		equal := reflect.DeepEqual(decisive(got), decisive(further.Node()))
-		require.Equal(t, !equal, small.Differs(further), "two Nodes differ if and only if a decision could")
-		require.Equal(t, want.Reported == FromNodeWithAnnotations(&second, policy.AnnotationsOf("*")).Reported, small.SameReport(further))
+		require.Equal(t, !equal, small.DecisionsDiffer(further), "two Nodes differ if and only if a decision could")
+		require.Equal(t, want.Reported == FromNodeWithAnnotations(&second, policy.AnnotationsOf("*")).Reported, small.SameKubeletReport(further))
 
 		for _, text := range textsOf(want) {
 			require.True(t, utf8.ValidString(text), "%q", text)
@@ -166,8 +166,8 @@ func recordable(t *testing.T, n *Node) {
 	require.NoError(t, err)
 	prev := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}, "@a": {Value: "1"}, "@not.read": {Value: "1"}}})
 	for _, r := range []record.Record{{}, prev} {
-		for _, guarded := range []bool{true, false} {
-			o := n.Observation(r, p, guarded)
+		for _, guardInForce := range []bool{true, false} {
+			o := n.Observation(r, p, guardInForce)
 			next := n.Merge(r, o, p, time.Unix(1_700_000_000, 0))
 			data, err := record.Encode(next)
 			if errors.Is(err, record.ErrTooLarge) {
@@ -176,7 +176,7 @@ func recordable(t *testing.T, n *Node) {
 			require.NoError(t, err)
 			returned, err := record.Decode(data)
 			require.NoError(t, err)
-			reread := n.Merge(returned, n.Observation(returned, p, guarded), p, time.Unix(1_800_000_000, 0))
+			reread := n.Merge(returned, n.Observation(returned, p, guardInForce), p, time.Unix(1_800_000_000, 0))
 			for _, e := range next.Entries {
 				if record.Valid(e.Key, e.Value) { // what no Node can have is dropped
 					kept, ok := reread.Entry(e.Key)
@@ -185,10 +185,10 @@ func recordable(t *testing.T, n *Node) {
 				}
 			}
 			require.Equal(t, history.Changes(next), history.Changes(reread))
-			record.Write(r, next, o, true)
+			record.WorthWriting(r, next, o, true)
 			record.Missing(next, o)
 			record.Stale(next, o)
-			n.DerivedTaints(next, p, guarded)
+			n.DerivedTaints(next, p, guardInForce)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestANulInAnIdentityMovesNoValueOfALabel(t *testing.T) {
 	object := usualNode(7)
 	object.Labels["tier"] = "bronze"
 	object.Spec.ProviderID = "p\x00s\x00m\x00gold\x00gold\x00gold\x00gold\x00gold\x00gold"
-	got := SlimOf(FromNode(object)).Node()
+	got := CompactNodeOf(FromNode(object)).Node()
 	assert.Equal(t, object.Labels, got.Items)
 	assert.Equal(t, object.Spec.ProviderID, got.Machine.ProviderID)
 }

@@ -65,10 +65,10 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"without labels":          func(n *corev1.Node) { n.Labels, n.ManagedFields = map[string]string{}, nil },
 		"without a stamp":         func(n *corev1.Node) { n.Annotations = nil },
 		"opened without taints": func(n *corev1.Node) {
-			n.Annotations[policy.StampAnnotation] = record.Stamp{Opened: []string{}}.String()
+			n.Annotations[policy.StampAnnotation] = record.Stamp{TaintsBehindGate: []string{}}.String()
 		},
 		"with what rules set and removed": func(n *corev1.Node) {
-			n.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: map[string]record.Derived{
+			n.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: map[string]record.RuleLabel{
 				"joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}, "example.com/label-1": {Value: n.Labels["example.com/label-1"], Rule: "r"},
 				"since": {Value: "v", Rule: "r", Version: 1 << 60, End: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)},
 			}}.Annotations(0)[policy.LabelsAnnotation]
@@ -76,7 +76,7 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with a stamp of others": func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
 		"with a stamp that says everything": func(n *corev1.Node) {
 			stamp := record.Stamp{Brought: map[string]string{"brought": "1", "example.com/label-1": "other", "example.com/label-2": n.Labels["example.com/label-2"]}}
-			stamp.Followed, stamp.Opened = "old", []string{"c:NoSchedule"}
+			stamp.Followed, stamp.TaintsBehindGate = "old", []string{"c:NoSchedule"}
 			stamp = stamp.Merge(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, record.New("n", record.Object{UID: "z", Version: 1 << 59}, map[string]string{"c:NoSchedule": "1"}), 1<<60)
 			n.Annotations[policy.StampAnnotation] = stamp.Merge(map[string]string{"in-the-create": "x"}, record.Record{}, 0).String()
 		},
@@ -114,19 +114,19 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 			object := usualNode(7)
 			change(object)
 			want := FromNode(object)
-			slim := SlimOf(want)
+			slim := CompactNodeOf(want)
 			got := slim.Node()
 			assert.Equal(t, want, got)
 			assert.Equal(t, want.Name, slim.Name())
 			assert.Equal(t, want.UID, slim.UID())
 			assert.Equal(t, want.ResourceVersion, slim.GetObjectMeta().GetResourceVersion())
-			assert.False(t, slim.Differs(SlimOf(got)))
+			assert.False(t, slim.DecisionsDiffer(CompactNodeOf(got)))
 		})
 	}
 }
 
 func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
-	prev := SlimOf(FromNode(usualNode(7)))
+	prev := CompactNodeOf(FromNode(usualNode(7)))
 	for name, tt := range map[string]struct {
 		change  func(n *corev1.Node)
 		differs bool
@@ -161,7 +161,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := usualNode(7)
 			tt.change(object)
-			assert.Equal(t, tt.differs, prev.Differs(SlimOf(FromNode(object))))
+			assert.Equal(t, tt.differs, prev.DecisionsDiffer(CompactNodeOf(FromNode(object))))
 		})
 	}
 }
@@ -183,15 +183,15 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 		runtime.KeepAlive(kept)
 		return (float64(next) - float64(prev)) / count
 	}
-	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return SlimOf(n) })
+	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return CompactNodeOf(n) })
 	named := held(func(n *Node) any { // a rule copies a label that has another value on each Node
 		n.annotations.derived = []corev1.Taint{{Key: "example.com/host", Value: n.Name, Effect: corev1.TaintEffectNoSchedule}}
 		n.Taints, n.Items["example.com/host:NoSchedule"] = n.annotations.derived, n.Name
-		return SlimOf(n)
+		return CompactNodeOf(n)
 	})
 	factless := held(func(n *Node) any {
 		n.Reported = Reported{}
-		return SlimOf(n)
+		return CompactNodeOf(n)
 	})
 	assert.Less(t, slim-factless, 200.0, "the facts that rules look at")
 	assert.Less(t, named, slim+200, "what differs between Nodes stands in nothing that they share")
@@ -211,11 +211,11 @@ func BenchmarkSlimNode(b *testing.B) {
 	n := FromNode(usualNode(7))
 	b.Run("make", func(b *testing.B) {
 		for b.Loop() {
-			SlimOf(n)
+			CompactNodeOf(n)
 		}
 	})
 	b.Run("use", func(b *testing.B) {
-		slim := SlimOf(n)
+		slim := CompactNodeOf(n)
 		for b.Loop() {
 			slim.Node()
 		}

@@ -33,7 +33,7 @@ func (p Plan) AnnotationPatch(node *observe.Node) map[string]*string {
 	}
 	next, changed := p.stampAfter(node)
 	for _, edit := range p.WithCause(CauseGate) {
-		next.Opened, changed = taintKeys(edit.gate().RemoveFrom(node.Taints)), true
+		next.TaintsBehindGate, changed = taintKeys(edit.gate().RemoveFrom(node.Taints)), true
 	}
 	listed := policy.AnnotationContent{Stamp: next, Taints: p.DerivedTaints, Labels: p.labelsToList(node)}.Annotations(bytes)
 	for _, row := range []struct {

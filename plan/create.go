@@ -8,18 +8,19 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ForCreate returns what a Node gets in its CREATE. Labels that no kubelet may carry there are edits for later. The parameter r is what may be restored:
-// the zero Record if nothing may be. Whether the gate is closed or lifted is left to the caller, which knows whether the record is current.
+// ForCreate returns what a Node gets in its CREATE. Labels that have to wait for capture are deferred: those that no kubelet may set on its own Node, and
+// those that labels.defer of the policy names. The parameter r is what may be restored: the zero Record if nothing may be. Whether the gate is closed or
+// lifted is left to the caller, which knows whether the record is current.
 func ForCreate(node *observe.Node, r record.Record, inputs Inputs, occasion policy.Occasion) Plan {
-	restore := inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
+	restore := inputs.Policy.Restorable(node.KeptItems(), policy.KeptItems{Items: r.Items(), Machine: r.Machine}, occasion)
 	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: SetItems(CauseRecord, restore.Add)}
-	for _, edit := range SetItems(CauseRecord, restore.Protected) {
+	for _, edit := range SetItems(CauseRecord, restore.Deferred) {
 		edit.Deferred = true
 		p.Edits = append(p.Edits, edit)
 	}
 	rulesRecord := r
 	if node.Machine.Compare(r.Machine) != record.SameMachine {
-		rulesRecord.Derived = nil
+		rulesRecord.RuleLabels = nil
 	}
 	p.applyRules(rulesRecord, r, node, inputs, occasion)
 	for key, label := range p.RuleLabels {
@@ -33,7 +34,7 @@ func ForCreate(node *observe.Node, r record.Record, inputs Inputs, occasion poli
 }
 
 // RuleLabelsInCreate returns the labels that rules set in this request, and the items that they remove. Those in DeferredRuleLabels wait for capture.
-func (p Plan) RuleLabelsInCreate() map[string]record.Derived {
+func (p Plan) RuleLabelsInCreate() map[string]record.RuleLabel {
 	labels := p.RuleLabels
 	for key := range p.DeferredRuleLabels() {
 		if len(labels) == len(p.RuleLabels) {
@@ -45,7 +46,7 @@ func (p Plan) RuleLabelsInCreate() map[string]record.Derived {
 }
 
 // DeferredRuleLabels returns the labels that rules set and that wait for capture.
-func (p Plan) DeferredRuleLabels() (deferred map[string]record.Derived) {
+func (p Plan) DeferredRuleLabels() (deferred map[string]record.RuleLabel) {
 	for _, edit := range p.Edits {
 		if edit.Deferred && edit.Cause == CauseRule {
 			deferred = withEntry(deferred, edit.Item, p.RuleLabels[edit.Item])
@@ -63,7 +64,7 @@ func (p Plan) InlinePlan(pol policy.Policy) (inline Plan, ok bool) {
 	}
 	inline, deferred := Plan{SourceRecord: p.SourceRecord, Withheld: p.Withheld}, false
 	for _, edit := range p.Edits {
-		switch pattern, _ := pol.Defers(edit.Item); {
+		switch pattern, _ := pol.DeferPattern(edit.Item); {
 		case !edit.Deferred && edit.Cause == CauseRecord:
 			return Plan{}, false
 		case !edit.Deferred:
@@ -86,13 +87,13 @@ func (p Plan) InlinePlan(pol policy.Policy) (inline Plan, ok bool) {
 	return inline, true
 }
 
-// ItemsOfCreate returns the items that the Node has in its CREATE and keeps, and that are recorded or the kubelet's, with the values that the Node has. If one
-// of them is missing later, a client has removed it from this object.
+// ItemsOfCreate returns items that the client itself sent in the CREATE of the Node and that the plan does not change, with their values: those that the
+// record has, and those of the kubelet. If one of them is missing later, a client has removed it from this Node object.
 func (p Plan) ItemsOfCreate(node *observe.Node, r record.Record, pol policy.Policy, occasion policy.Occasion) map[string]string {
 	items := kubeletItems(node, r, pol, occasion)
 	for _, e := range r.Entries {
 		if value, ok := node.Items[e.Key]; ok && !e.Removed && !pol.Gate().Matches(record.Taint(e.Key, "")) {
-			items[e.Key] = record.Listed(e.Key, value)
+			items[e.Key] = record.StampValue(e.Key, value)
 		}
 	}
 	for _, edit := range p.Edits {
@@ -118,10 +119,10 @@ func kubeletItems(node *observe.Node, r record.Record, pol policy.Policy, occasi
 		e, known := r.Entry(key)
 		label, startupTaint := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
 		if (label || startupTaint) && pol.Selects(key) {
-			items[key] = record.Listed(key, value)
+			items[key] = record.StampValue(key, value)
 		}
 	}
-	if len(items) > policy.MaxOwn {
+	if len(items) > policy.MaxKubeletItems {
 		clear(items)
 	}
 	return items

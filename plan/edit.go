@@ -45,7 +45,8 @@ func (d DesiredItem) SatisfiedBy(items map[string]string) bool {
 type Edit struct {
 	DesiredItem
 	Cause Cause
-	// Deferred says that no kubelet may carry the item in its CREATE. Capture sets it, and the gate stays until then.
+	// Deferred says that the item is not set in the CREATE of the Node: no kubelet may set it on its own Node, or labels.defer of the policy names it.
+	// Capture sets it, and the gate stays until then.
 	Deferred bool
 }
 

@@ -64,7 +64,7 @@ func (inputs Inputs) facts(node *observe.Node, labels map[string]string) (facts 
 func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, inputs Inputs) Plan {
 	gate := inputs.Policy.Gate()
 	gated := gate.Present(node.Taints)
-	restore := inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
+	restore := inputs.Policy.Restorable(node.KeptItems(), policy.KeptItems{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
 	correct, remove := record.Stale(r, o)
 	slices.Sort(remove)
 	p := Plan{SourceRecord: r, Withheld: restore.Withheld, Edits: slices.Concat(SetItems(CauseRecord, restore.Add), SetItems(CauseCorrection, correct), RemoveItems(CauseCorrection, remove...))}
@@ -79,12 +79,12 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 	if gated && !refused && len(p.LabelsWithoutRoom) == 0 && r.Quarantined == nil {
 		p.add(LiftGate(gate)...)
 	}
-	registers := gated && !node.Registered(inputs.GuardInForce)
-	if registers && (p.HasCause(CauseRecord) || p.LiftsGate()) { // what is removed while the Node waits is not fought over
+	registers := gated && !node.GotRegistrationTaints(inputs.GuardInForce)
+	if registers && (p.HasCause(CauseRecord) || p.LiftsGate()) { // only in these changes: a registration taint that a client removes while the Node waits is not added again
 		p.addRegistrationTaints(node, itemsAfter, inputs.Policy)
 	}
 	var stamped bool
-	if p.StampBefore, stamped = node.Stamp(inputs.GuardInForce); !stamped && gated { // no webhook has listed them
+	if p.StampBefore, stamped = node.Stamp(inputs.GuardInForce); !stamped && gated { // no webhook has stamped the Node: what its kubelet brought is not listed yet
 		p.StampBefore.Brought = node.KubeletLabels(r, inputs.Policy)
 	}
 	p.restoreOwners(r, node, inputs)
@@ -96,7 +96,7 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 // deriveTaints adds the taints that follow from the labels of the Node after the change, which are among itemsAfter. Derived taints that no longer follow are removed.
 func (p *Plan) deriveTaints(node *observe.Node, itemsAfter map[string]string, derived []corev1.Taint, inputs Inputs) {
 	taints, _ := p.TaintsAfter(node)
-	add, remove, conflicts := compareTaints(taints, derived, inputs.Policy.TaintsWith(noncompliant(node, itemsAfter, p.Rules, derived, inputs), itemsAfter))
+	add, remove, conflicts := compareTaints(taints, derived, inputs.Policy.WantedTaints(noncompliant(node, itemsAfter, p.Rules, derived, inputs), itemsAfter))
 	p.DerivedTaints, p.TaintConflicts = derivedAfter(derived, add, remove), conflicts
 	p.add(slices.Concat(TaintEdits(CauseDerivedTaint, true, remove...), TaintEdits(CauseDerivedTaint, false, add...))...)
 }
@@ -163,7 +163,7 @@ func compareTaints(taints, derived, want []corev1.Taint) (add, remove, conflicts
 func noncompliant(node *observe.Node, items map[string]string, rules classify.Result, derived []corev1.Taint, inputs Inputs) bool {
 	taint, _, wanted := inputs.Policy.Governance().Noncompliant()
 	breaks := func(items map[string]string) bool {
-		return governance.Breaks(governance.Known(inputs.Policy.Governance().Violations(labelsOf(items)), rules.Blocked))
+		return governance.Breaks(governance.WithoutUndecided(inputs.Policy.Governance().Violations(labelsOf(items)), rules.Blocked))
 	}
 	switch {
 	case !wanted:
@@ -187,7 +187,7 @@ func Violations(r record.Record, node *observe.Node, inputs Inputs) []governance
 	inputs.Trace = nil
 	var p Plan
 	p.applyRules(r, r, node, inputs, policy.Live)
-	return governance.Known(violations, p.Rules.Blocked)
+	return governance.WithoutUndecided(violations, p.Rules.Blocked)
 }
 
 // labelsOf returns the labels among items.
@@ -206,7 +206,7 @@ func labelsOf(items map[string]string) map[string]string {
 func (p *Plan) restoreOwners(r record.Record, node *observe.Node, inputs Inputs) {
 	if slices.ContainsFunc(p.WithCause(CauseRecord, CauseCorrection), func(edit Edit) bool { // the record knows the owner
 		e, _ := r.Entry(edit.Item)
-		return !edit.Removed && observe.Lasting(e.Owners, inputs.Policy) != ""
+		return !edit.Removed && observe.RestorableOwners(e.Owners, inputs.Policy) != ""
 	}) {
 		p.deleteEdits(func(edit Edit) bool { return edit.Cause == CauseGate })
 		return
@@ -239,7 +239,7 @@ func (p *Plan) ownersToRestore(r record.Record, node *observe.Node, inputs Input
 			if !shown || listed || hasRule || !recorded || e.Removed || e.Value != value || slices.Contains(changes, key) {
 				continue
 			}
-			owners = withEntry(owners, key, observe.Lasting(e.Owners, inputs.Policy))
+			owners = withEntry(owners, key, observe.RestorableOwners(e.Owners, inputs.Policy))
 			known = known || owners[key] != ""
 		}
 	}

@@ -22,9 +22,9 @@ const ManagedFieldsItem = "metadata.managedFields"
 type Plan struct {
 	Edits
 
-	RuleLabelsBefore map[string]record.Derived // labels of rules as the annotation lists them before the change
-	RuleLabels       map[string]record.Derived // and after it; with those that wait for capture
-	DerivedTaints    []corev1.Taint            // the derived taints of the Node after the change
+	RuleLabelsBefore map[string]record.RuleLabel // labels of rules as the annotation lists them before the change
+	RuleLabels       map[string]record.RuleLabel // and after it; with those that wait for capture
+	DerivedTaints    []corev1.Taint              // the derived taints of the Node after the change
 	// WriteLabelsAnnotation says that the annotation of labels has to be written.
 	WriteLabelsAnnotation bool
 	// TaintsAnnotationStale says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
@@ -44,7 +44,7 @@ type Plan struct {
 	ByClient bool
 
 	SourceRecord record.Record // what is restored and corrected is from it
-	StampBefore  record.Stamp  // the Node's, before the change
+	StampBefore  record.Stamp  // the Node's, before the change: the annotation in which nodekeep notes what it set
 
 	// Withheld are the items of the record that the Node lacks and does not get now.
 	Withheld map[string]policy.Reason
@@ -189,8 +189,9 @@ func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 	return added
 }
 
-// EnforcedItems returns what nodekeep would set again if another client undid it. Restored items are among them: the stamp lists them, so a client that
-// removes only the item is followed, but one that also removes the stamp gets the item again. Registration taints are not among them: they are added once.
+// EnforcedItems returns the items of the plan that nodekeep would set again if another client undid them. Restored items are among them, although a client
+// that removes one is followed as long as the stamp lists the item: if it removes the stamp, too, the item is set again. Registration taints are not among
+// them, because they are added only once.
 func (p Plan) EnforcedItems() (all []DesiredItem) {
 	for _, edit := range p.Edits {
 		if edit.Cause != CauseRegistrationTaint && !p.isReplacedTaint(edit) {
@@ -258,7 +259,7 @@ func (p Plan) WithoutItems(drop func(DesiredItem) bool) (rest Plan, dropped bool
 	rest.DerivedTaints = derivedAfter(p.DerivedTaints, droppedTaints.Taints(true), droppedTaints.Taints(false))
 	rest.TaintsAnnotationStale = p.TaintsAnnotationStale && !drop(p.desiredTaintsAnnotation())
 	rest.RuleLabels = p.ruleLabelsAfter(rest)
-	rest.WriteLabelsAnnotation = p.WriteLabelsAnnotation && (rest.HasRuleEdits() || !record.SameDerived(rest.RuleLabels, p.RuleLabelsBefore)) && !drop(p.desiredLabelsAnnotation())
+	rest.WriteLabelsAnnotation = p.WriteLabelsAnnotation && (rest.HasRuleEdits() || !record.SameRuleLabels(rest.RuleLabels, p.RuleLabelsBefore)) && !drop(p.desiredLabelsAnnotation())
 	return rest, true
 }
 
@@ -272,7 +273,7 @@ func (p *Plan) add(edits ...Edit) {
 }
 
 // ruleLabelsAfter returns the labels as the annotation lists them once only the rest of the plan is made. Labels that are left out stay listed as before.
-func (p Plan) ruleLabelsAfter(rest Plan) map[string]record.Derived {
+func (p Plan) ruleLabelsAfter(rest Plan) map[string]record.RuleLabel {
 	labels := maps.Clone(p.RuleLabels)
 	for _, edit := range p.RuleEdits() {
 		if rest.changedByRule(edit.Item) {

@@ -14,49 +14,49 @@ import (
 // applyRules adds the edits that rules for labels want once the edits that the plan has are made. The parameter prev is the record as it was read, and r
 // is that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
 func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, inputs Inputs, occasion policy.Occasion) (refused bool) {
-	hasRuleLabels := len(node.ListedLabels()) > 0 || inputs.Policy.Held() && len(prev.Derived) > 0
+	hasRuleLabels := len(node.AnnotatedLabels()) > 0 || inputs.Policy.RulesHeld() && len(prev.RuleLabels) > 0
 	if inputs.Policy.LabelRules().Empty() && !hasRuleLabels { // migrations are rules, too
 		return false
 	}
-	listedBefore := withoutMarks(node.DerivedLabels(r, inputs.Policy, inputs.GuardInForce))
-	p.Rules = p.evaluateRules(prev, r, node, listedBefore, inputs)
-	maps.DeleteFunc(p.Rules.Labels, func(key string, label record.Derived) bool {
+	trusted := withoutMarks(node.TrustedRuleLabels(r, inputs.Policy, inputs.GuardInForce))
+	p.Rules = p.evaluateRules(prev, r, node, trusted, inputs)
+	maps.DeleteFunc(p.Rules.Labels, func(key string, label record.RuleLabel) bool {
 		refused = refused || inputs.Refused[key] && !label.Absent
 		return inputs.Refused[key]
 	})
-	shown := shownLabels(listedBefore, node.Items)
+	shown := shownLabels(trusted, node.Items)
 	for key, label := range shown {
 		if inputs.Refused[key] {
 			p.Rules.Labels = withEntry(p.Rules.Labels, key, label)
 		}
 	}
 
-	p.RuleLabelsBefore, p.RuleLabels = listedBefore, p.Rules.Labels
+	p.RuleLabelsBefore, p.RuleLabels = trusted, p.Rules.Labels
 	if !policy.RoomFor(p.RuleLabels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.WithCause(CauseRecord).Values()))) {
-		p.LabelsWithoutRoom = missingLabels(p.RuleLabels, node.Items) // what is not listed would count as an operator's
-		p.RuleLabels = shown                                          // a kubelet that fills the annotations removes nothing
+		p.LabelsWithoutRoom = missingLabels(p.RuleLabels, node.Items) // not set: without its entry in the annotation, a label would count as an operator's
+		p.RuleLabels = shown                                          // the labels on the Node stay: a kubelet that fills the annotations removes none of them
 	}
 	p.setByRules(node, inputs.Policy, occasion)
 	p.undoEndedRules(r, node, inputs)
-	p.WriteLabelsAnnotation = !record.SameDerived(p.RuleLabels, node.ListedLabels()) || p.HasCause(CauseRule)
+	p.WriteLabelsAnnotation = !record.SameRuleLabels(p.RuleLabels, node.AnnotatedLabels()) || p.HasCause(CauseRule)
 	return refused
 }
 
 // evaluateRules returns what the rules say of a Node after the change. The labels in listed are those that rules have set on it.
-func (p *Plan) evaluateRules(prev, r record.Record, node *observe.Node, listed map[string]record.Derived, inputs Inputs) (result classify.Result) {
+func (p *Plan) evaluateRules(prev, r record.Record, node *observe.Node, listed map[string]record.RuleLabel, inputs Inputs) (result classify.Result) {
 	facts := inputs.facts(node, p.labelsOfOthers(r, node, listed, inputs.Policy))
-	last := lastDerived(prev, node, listed)
+	last := lastRuleLabels(prev, node, listed)
 	if inputs.Trace == nil {
 		result = inputs.Policy.Classify(facts, last, inputs.Now)
 	} else {
 		result, *inputs.Trace = inputs.Policy.LabelRules().Explain(facts, last, inputs.Now)
 	}
-	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool { // whether it is to be removed is not known
+	maps.DeleteFunc(result.Labels, func(key string, label record.RuleLabel) bool { // whether it is to be removed is not known
 		_, blocked := result.Blocked[key]
 		return label.Absent && blocked && node.Shows(key)
 	})
-	if inputs.Policy.Held() {
-		result.Labels = result.OnlyAdd(keptWhileHeld(listed, last, node.Items), last, func(item string) bool {
+	if inputs.Policy.RulesHeld() {
+		result.Labels = result.LabelsWhenHeld(keptWhileHeld(listed, last, node.Items), last, func(item string) bool {
 			return node.Shows(item) || slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == CauseRecord && edit.Item == item })
 		})
 	}
@@ -65,10 +65,10 @@ func (p *Plan) evaluateRules(prev, r record.Record, node *observe.Node, listed m
 
 // labelsOfOthers returns the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
 // registering Node.
-func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[string]record.Derived, pol policy.Policy) map[string]string {
+func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[string]record.RuleLabel, pol policy.Policy) map[string]string {
 	labels := labelsOf(p.ItemsAfter(node))
 	if len(listed) > 0 {
-		labels = classify.RemoveDerived(labels, listed)
+		labels = classify.WithoutRuleLabels(labels, listed)
 	}
 	for key := range listed {
 		if _, ok := labels[key]; ok || !record.IsLabel(key) {
@@ -93,7 +93,7 @@ func (p *Plan) setByRules(node *observe.Node, pol policy.Policy, occasion policy
 			continue
 		}
 		edit := Edit{DesiredItem: DesiredItem{Item: key, Value: label.Value, Removed: label.Absent}, Cause: CauseRule}
-		_, deferred := pol.Defers(key)
+		_, deferred := pol.DeferPattern(key)
 		edit.Deferred = deferred && !label.Absent && occasion == policy.CreateByKubelet
 		p.Edits = append(p.Edits, edit)
 	}
@@ -116,16 +116,16 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, inputs Inputs
 		case ok && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
 			p.add(Edit{DesiredItem{key, value, false}, CauseRecord, false})
 		case ok:
-			p.add(Edit{DesiredItem{key, value, false}, CauseEndedRule, false}) // with this cause the stamp does not list it: else its later absence would count as the client's removal
+			p.add(Edit{DesiredItem{key, value, false}, CauseEndedRule, false}) // not CauseRecord, with which the stamp would list it: then a label that is missing later would count as removed by the client
 		case !listed.Absent:
 			p.add(Edit{DesiredItem{Item: key, Removed: true}, CauseEndedRule, false})
 		}
 	}
 }
 
-// withoutMarks returns the labels as records have them: without Adopted, Brought and Version. The mark Adopted is removed from the annotation once the
+// withoutMarks returns the labels as records have them: without Adopted, RemovedAtCreate and Version. The mark Adopted is removed from the annotation once the
 // record no longer has the value of the client that set the label before.
-func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
+func withoutMarks(labels map[string]record.RuleLabel) map[string]record.RuleLabel {
 	labels = maps.Clone(labels)
 	for key, label := range labels {
 		label.Adopted, label.RemovedAtCreate, label.Version = false, false, 0
@@ -134,26 +134,26 @@ func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	return labels
 }
 
-// lastDerived returns what rules said of this machine last: the record has it before the Node shows it.
-func lastDerived(prev record.Record, node *observe.Node, listed map[string]record.Derived) map[string]record.Derived {
+// lastRuleLabels returns what rules said of this machine last: the record has it before the Node shows it.
+func lastRuleLabels(prev record.Record, node *observe.Node, listed map[string]record.RuleLabel) map[string]record.RuleLabel {
 	sameMachine := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
-	if prev.Derived == nil || !sameMachine {
+	if prev.RuleLabels == nil || !sameMachine {
 		return listed
 	}
-	return prev.Derived
+	return prev.RuleLabels
 }
 
 // shownLabels returns the labels of rules that a Node with these items shows as they were set.
-func shownLabels(listed map[string]record.Derived, items map[string]string) map[string]record.Derived {
+func shownLabels(listed map[string]record.RuleLabel, items map[string]string) map[string]record.RuleLabel {
 	shown := maps.Clone(listed)
-	maps.DeleteFunc(shown, func(key string, label record.Derived) bool { return !label.ShownBy(items, key) })
+	maps.DeleteFunc(shown, func(key string, label record.RuleLabel) bool { return !label.ShownBy(items, key) })
 	return shown
 }
 
 // keptWhileHeld returns the labels of rules that stay as they are while new rules must only add labels. These are the listed labels that the Node has,
 // and what rules set or removed by the record, if this object never listed it, because no webhook answered or no kubelet may carry it. A label that the
 // Node lists and lacks does not stay: a client has removed it.
-func keptWhileHeld(labels, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
+func keptWhileHeld(labels, last map[string]record.RuleLabel, items map[string]string) map[string]record.RuleLabel {
 	kept := shownLabels(labels, items)
 	for key, label := range last {
 		_, listed := labels[key]
@@ -167,12 +167,12 @@ func keptWhileHeld(labels, last map[string]record.Derived, items map[string]stri
 
 // RuleLabelsToRecord returns the labels of rules as the record keeps them after the plan. Labels that the API server has refused on this object stay as they
 // were. The machine's next object may have them.
-func (p Plan) RuleLabelsToRecord(prev record.Record, node *observe.Node, inputs Inputs) map[string]record.Derived {
+func (p Plan) RuleLabelsToRecord(prev record.Record, node *observe.Node, inputs Inputs) map[string]record.RuleLabel {
 	if len(inputs.Refused) == 0 {
 		return p.RuleLabels
 	}
 	kept := maps.Clone(p.RuleLabels)
-	for key, label := range lastDerived(prev, node, nil) {
+	for key, label := range lastRuleLabels(prev, node, nil) {
 		if _, ok := kept[key]; !ok && inputs.Refused[key] {
 			kept = withEntry(kept, key, label)
 		}
@@ -181,7 +181,7 @@ func (p Plan) RuleLabelsToRecord(prev record.Record, node *observe.Node, inputs 
 }
 
 // missingLabels returns the labels that the Node lacks or has with other values.
-func missingLabels(labels map[string]record.Derived, items map[string]string) (keys []string) {
+func missingLabels(labels map[string]record.RuleLabel, items map[string]string) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if label := labels[key]; !label.Absent && !label.ShownBy(items, key) {
 			keys = append(keys, key)
@@ -193,10 +193,10 @@ func missingLabels(labels map[string]record.Derived, items map[string]string) (k
 // clientsValue returns the value that a client gave a label, if the policy restores it once no rule sets it.
 func clientsValue(r record.Record, node *observe.Node, key string, pol policy.Policy) (value string, ok bool) {
 	e, known := r.Entry(key)
-	if !known || e.Removed || r.Isolated() {
+	if !known || e.Removed || r.WholeRecordQuarantined() {
 		return "", false
 	}
-	restore := pol.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
+	restore := pol.Restorable(policy.KeptItems{Machine: node.Machine}, policy.KeptItems{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
 	value, ok = restore.Add[key]
 	return value, ok
 }
@@ -214,15 +214,16 @@ func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (de
 			sooner(label.End)
 		}
 	}
-	if result.Unknown && node.Reported.Ready != 0 {
-		sooner(time.Unix(node.Reported.Ready, 0).Add(classify.PluginGrace))
+	if result.Unknown && node.Reported.ReadySince != 0 {
+		sooner(time.Unix(node.Reported.ReadySince, 0).Add(classify.PluginGrace))
 	}
 	return delay
 }
 
-// labelsToList returns the labels of rules as the annotation lists them after the change. Each has the resourceVersion on which nodekeep last made it so.
-func (p Plan) labelsToList(node *observe.Node) map[string]record.Derived {
-	prev, next := node.ListedLabels(), maps.Clone(p.RuleLabels)
+// labelsToList returns the labels of rules as the annotation lists them after the change. The version of a label is the resourceVersion of the Node as it
+// was when nodekeep last changed the label or its entry.
+func (p Plan) labelsToList(node *observe.Node) map[string]record.RuleLabel {
+	prev, next := node.AnnotatedLabels(), maps.Clone(p.RuleLabels)
 	for key, label := range next {
 		old, listed := prev[key]
 		label.Version = node.Version
@@ -268,7 +269,7 @@ func RulesRemoveOrReplaceLabels(r record.Record, node *observe.Node, inputs Inpu
 	if MigrationsRemoveLabel(r, node, inputs) {
 		return true
 	}
-	if len(node.ListedLabels()) == 0 && !inputs.Policy.LabelRules().Replaces() {
+	if len(node.AnnotatedLabels()) == 0 && !inputs.Policy.LabelRules().MayRemoveOrReplace() {
 		return false
 	}
 	var p Plan
@@ -279,7 +280,7 @@ func RulesRemoveOrReplaceLabels(r record.Record, node *observe.Node, inputs Inpu
 // keysToRemoveAfterRename returns the old keys of labels that migrations have renamed, which are to be removed from the Node. Node and record have the new key of
 // each already, so that the label is never missing under both.
 func keysToRemoveAfterRename(node *observe.Node, r record.Record, inputs Inputs) (keys []string) {
-	if inputs.Policy.Held() || len(inputs.Policy.Migrations()) == 0 || r.Isolated() {
+	if inputs.Policy.RulesHeld() || len(inputs.Policy.Migrations()) == 0 || r.WholeRecordQuarantined() {
 		return nil
 	}
 	metadata := node.Metadata(r, inputs.Policy, inputs.GuardInForce)

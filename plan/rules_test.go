@@ -14,9 +14,9 @@ import (
 func TestALabelThatIsBlockedIsAskedAboutWhenItsPluginHadTime(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	notReady := &observe.Node{}
-	ready := &observe.Node{Reported: observe.Reported{Ready: now.Add(-time.Minute).Unix()}}
-	listedUntil := func(instant time.Time) map[string]record.Derived {
-		return map[string]record.Derived{"tier": {End: instant}}
+	ready := &observe.Node{Reported: observe.Reported{ReadySince: now.Add(-time.Minute).Unix()}}
+	listedUntil := func(instant time.Time) map[string]record.RuleLabel {
+		return map[string]record.RuleLabel{"tier": {End: instant}}
 	}
 
 	assert.Equal(t, classify.PluginGrace-time.Minute, requeueAfter(classify.Result{Unknown: true}, ready, now))

@@ -94,7 +94,7 @@ func (p *Policy) readAnnotations(keep patterns, path *field.Path) field.ErrorLis
 
 // annotationsFit drops from what a Node would be given the annotations that it has no room for. The smaller keys come first, so that it
 // is the same ones each time.
-func (r *Restore) annotationsFit(current Kept) {
+func (r *Restore) annotationsFit(current KeptItems) {
 	total := totalAnnotationsLimit - ownReserve - current.AnnotationBytes
 	room := record.MaxAnnotationsBytes
 	for key, value := range current.Items {

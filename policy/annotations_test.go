@@ -98,26 +98,26 @@ func TestAnnotationsOfANodeAreBounded(t *testing.T) {
 func TestMissingAnnotations(t *testing.T) {
 	p := loadAnnotations(t, `"*.kubernetes.io/*", "a.io/*"`)
 	const key = "@cluster-autoscaler.kubernetes.io/scale-down-disabled"
-	missing := func(current Kept, remembered map[string]string) Restore {
-		return p.Restorable(current, Kept{Items: remembered}, CreateByKubelet)
+	missing := func(current KeptItems, remembered map[string]string) Restore {
+		return p.Restorable(current, KeptItems{Items: remembered}, CreateByKubelet)
 	}
 	t.Run("they are in the CREATE of a kubelet, which may carry any annotation", func(t *testing.T) {
-		r := missing(Kept{}, map[string]string{key: "true"})
+		r := missing(KeptItems{}, map[string]string{key: "true"})
 		assert.Equal(t, map[string]string{key: "true"}, r.Add)
-		assert.Empty(t, r.Protected)
+		assert.Empty(t, r.Deferred)
 	})
 	assert.True(t, AllowedForKubelet(key), "its word about them is no evidence, as of a label that it may set")
 	t.Run("what the Node brings wins, with restoreStored too", func(t *testing.T) {
-		r := missing(Kept{Items: map[string]string{key: "false"}}, map[string]string{key: "true"})
+		r := missing(KeptItems{Items: map[string]string{key: "false"}}, map[string]string{key: "true"})
 		assert.Equal(t, map[string]Reason{key: Conflict}, r.Withheld)
 	})
 	t.Run("what no policy keeps is not restored from a record that holds it", func(t *testing.T) {
-		r := missing(Kept{}, map[string]string{"@volumes.kubernetes.io/x": "1", "@other.io/x": "1"})
+		r := missing(KeptItems{}, map[string]string{"@volumes.kubernetes.io/x": "1", "@other.io/x": "1"})
 		assert.Equal(t, map[string]Reason{"@volumes.kubernetes.io/x": NotKept, "@other.io/x": NotKept}, r.Withheld)
 	})
 	t.Run("what the object has no room for waits", func(t *testing.T) {
 		value := strings.Repeat("x", 8000)
-		r := missing(Kept{AnnotationBytes: totalAnnotationsLimit - ownReserve - 9000}, map[string]string{"@a.io/1": value, "@a.io/2": value, "label": "1"})
+		r := missing(KeptItems{AnnotationBytes: totalAnnotationsLimit - ownReserve - 9000}, map[string]string{"@a.io/1": value, "@a.io/2": value, "label": "1"})
 		assert.Equal(t, map[string]string{"@a.io/1": value, "label": "1"}, r.Add)
 		assert.Equal(t, map[string]Reason{"@a.io/2": NoRoom}, r.Withheld)
 	})
@@ -126,7 +126,7 @@ func TestMissingAnnotations(t *testing.T) {
 		for i := range 5 {
 			current[fmt.Sprintf("@a.io/h%d", i)], remembered[fmt.Sprintf("@a.io/r%d", i)] = strings.Repeat("x", 8000), strings.Repeat("x", 8000)
 		}
-		r := missing(Kept{Items: current}, remembered)
+		r := missing(KeptItems{Items: current}, remembered)
 		assert.Len(t, r.Add, 3)
 		assert.Len(t, r.Withheld, 2)
 	})

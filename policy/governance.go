@@ -126,8 +126,8 @@ func (p Policy) noncompliantRule() []taintRule {
 	return []taintRule{{selector: labels.Everything(), taint: taint}}
 }
 
-// TaintsWith are [Policy.TaintsFor], and the taint of Nodes that break a rule of governance.
-func (p Policy) TaintsWith(noncompliant bool, labels map[string]string) []corev1.Taint {
+// WantedTaints are [Policy.TaintsFor], and the taint of Nodes that break a rule of governance.
+func (p Policy) WantedTaints(noncompliant bool, labels map[string]string) []corev1.Taint {
 	taints := p.TaintsFor(labels)
 	if noncompliant {
 		taints = append(taints, taintsFor(p.noncompliantRule(), labels)...)

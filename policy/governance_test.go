@@ -35,9 +35,9 @@ func TestTheSectionGovernanceIsRead(t *testing.T) {
 	assert.True(t, p.RulesMake(taint))
 	assert.True(t, Default().WithPredecessor(p).RulesMake(taint), "another process may still add it")
 	assert.False(t, Default().RulesMake(taint))
-	assert.Empty(t, p.TaintsWith(false, nil))
-	assert.Len(t, p.TaintsWith(true, nil), 1)
-	assert.Empty(t, Default().TaintsWith(true, nil))
+	assert.Empty(t, p.WantedTaints(false, nil))
+	assert.Len(t, p.WantedTaints(true, nil), 1)
+	assert.Empty(t, Default().WantedTaints(true, nil))
 	assert.Equal(t, governance.Warn, p.Governance().Settings().Keys[0].Mode)
 }
 

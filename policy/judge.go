@@ -39,15 +39,15 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 		return Verdict{Owner: record.Rule, reason: sentences{"a rule puts it on"}}
 	}
 	ruling, reason := p.rule(item)
-	derived, listed := node.RuleLabels[item]
+	ruleLabel, listed := node.RuleLabels[item]
 	to, renamed := p.RenamedTo(node, item)
 	switch {
-	case listed && derived.Absent && derived.ShownBy(node.Items, item):
-		return Verdict{Owner: record.Absent, reason: sentences{"rule ", derived.Rule, " removes it"}}
-	case listed && derived.Adopted && derived.ShownBy(node.Items, item):
-		return Verdict{Owner: record.Rule, reason: sentences{"an operator has handed it over to rule ", derived.Rule}}
-	case listed && derived.ShownBy(node.Items, item):
-		return Verdict{Owner: record.OtherOwner, reason: sentences{"rule ", derived.Rule, " sets it"}}
+	case listed && ruleLabel.Absent && ruleLabel.ShownBy(node.Items, item):
+		return Verdict{Owner: record.Absent, reason: sentences{"rule ", ruleLabel.Rule, " removes it"}}
+	case listed && ruleLabel.Adopted && ruleLabel.ShownBy(node.Items, item):
+		return Verdict{Owner: record.Rule, reason: sentences{"an operator has handed it over to rule ", ruleLabel.Rule}}
+	case listed && ruleLabel.ShownBy(node.Items, item):
+		return Verdict{Owner: record.OtherOwner, reason: sentences{"rule ", ruleLabel.Rule, " sets it"}}
 	case ruling == leftOut:
 		return Verdict{Owner: record.OtherOwner, reason: reason}
 	case setByVerification(node.Owners[item]):

@@ -67,14 +67,14 @@ func isHash(text string) bool {
 // hashBytes is how many bytes a [Policy.RulesHash] has.
 const hashBytes = 6
 
-// WithRulesHeld returns the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
+// WithRulesHeld returns the policy with [Policy.RulesHeld] set. While it is held, its rules for labels, migrations included, must only add labels.
 func (p Policy) WithRulesHeld(held bool) Policy {
-	p.held = held
+	p.rulesHeld = held
 	return p
 }
 
-// Held reports whether the rules for labels must not remove or change labels until an operator has accepted them.
-func (p Policy) Held() bool { return p.held }
+// RulesHeld reports whether the rules for labels must not remove or change labels until an operator has accepted them.
+func (p Policy) RulesHeld() bool { return p.rulesHeld }
 
 // RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.WithPredecessor].
 func (p Policy) RulesSet(key string) bool { return p.formerLabels.Has(key) || p.labelRules.Sets(key) }
@@ -96,7 +96,7 @@ func withFormer(keys, former sets.Set[string], maximum int) sets.Set[string] {
 
 // Classify returns what the rules say of a Node with these facts, without the labels that rules have set. The parameter remembered has the
 // labels that rules set last on this machine.
-func (p Policy) Classify(facts classify.Facts, remembered map[string]record.Derived, now time.Time) classify.Result {
+func (p Policy) Classify(facts classify.Facts, remembered map[string]record.RuleLabel, now time.Time) classify.Result {
 	if p.labelRules.Empty() {
 		return classify.Result{}
 	}

@@ -41,9 +41,9 @@ func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
 `, "")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"accelerator", "cpu.vector", "example.com/rack", "gpu.count", "gpu.rtx5070", "hardware.tier", "node-role.kubernetes.io/gpu-worker", "voice-pipeline"}, p.LabelRules().Keys())
-	assert.Equal(t, classify.Drivers{"gpu.nvidia.com": {"productName"}}, p.LabelRules().Drivers())
-	assert.Equal(t, classify.Features{"cpu.cpuid.AVX512F"}, p.LabelRules().NodeFeatures())
-	assert.Equal(t, classify.Features{"GuaranteedQoSPodCPUResize"}, p.LabelRules().Declared())
+	assert.Equal(t, classify.UsedDrivers{"gpu.nvidia.com": {"productName"}}, p.LabelRules().Drivers())
+	assert.Equal(t, classify.UsedFeatures{"cpu.cpuid.AVX512F"}, p.LabelRules().NodeFeatures())
+	assert.Equal(t, classify.UsedFeatures{"GuaranteedQoSPodCPUResize"}, p.LabelRules().Declared())
 }
 
 func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {

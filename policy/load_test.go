@@ -305,8 +305,8 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		items := kept(p, Metadata{Items: map[string]string{"a": "1", "example.com/b": "2"}})
-		missing := p.Restorable(Kept{}, Kept{Items: items}, CreateByKubelet)
-		assert.Len(t, items, len(missing.Add)+len(missing.Protected), "what is kept is restored, at once or later")
+		missing := p.Restorable(KeptItems{}, KeptItems{Items: items}, CreateByKubelet)
+		assert.Len(t, items, len(missing.Add)+len(missing.Deferred), "what is kept is restored, at once or later")
 		makesGoodTaints(t, p)
 		assert.True(t, p.Retention() == 0 || p.Retention() >= shortestRetention, "%s", p.Retention())
 	})

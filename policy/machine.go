@@ -53,10 +53,10 @@ type Transition int
 
 // The turns.
 const (
-	Stays    Transition = iota // it is the machine's own, or the name is what counts
-	Returns                    // the machine had the name before, and gets the record that it had then
-	Begins                     // the machine begins with nothing, and the record is set aside
-	Isolates                   // the record is quarantined
+	Stays      Transition = iota // it is the machine's own, or the name is what counts
+	Returns                      // the machine had the name before, and gets the record that it had then
+	NewMachine                   // the machine begins with nothing, and the record is set aside
+	Isolates                     // the record is quarantined
 )
 
 // Transition returns the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
@@ -65,10 +65,10 @@ func (p Policy) Transition(seen record.Machine, r record.Record, version record.
 		return r, Stays
 	}
 	floor := max(version, 1) - 1
-	quarantined := r.Isolated() && seen.Compare(r.Quarantined.Machine) == record.SameMachine
+	quarantined := r.WholeRecordQuarantined() && seen.Compare(r.Quarantined.Machine) == record.SameMachine
 	unneeded := r.Blank() || p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r) // that is to be protected or kept
 	if p.onMismatch == Forget || quarantined || unneeded {
-		if returned, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
+		if returned, found := record.Returned(r, seen, floor, p.EarlierRetention(now)); found {
 			return returned, Returns
 		}
 	}
@@ -77,9 +77,9 @@ func (p Policy) Transition(seen record.Machine, r record.Record, version record.
 		r.Floor = max(r.Floor, floor) // what is observed late of the machine before is not this one's
 		return r, Stays
 	case p.onMismatch == Forget:
-		return record.SetAside(r, seen, floor, p.Keeping(now)), Begins
+		return record.SetAside(r, seen, floor, p.EarlierRetention(now)), NewMachine
 	default:
-		return record.Isolate(r, seen, floor, p.Keeping(now)), Isolates
+		return record.Isolate(r, seen, floor, p.EarlierRetention(now)), Isolates
 	}
 }
 
@@ -88,22 +88,22 @@ func (p Policy) TellsMachinesApart() bool {
 	return p.onMismatch == Quarantine || p.onMismatch == Forget
 }
 
-// Keeping returns what a record keeps of machines that had its name before.
-func (p Policy) Keeping(now time.Time) record.Keeping {
-	return record.Keeping{Retention: p.retention, Now: now, Protected: isProtected}
+// EarlierRetention returns what a record keeps of machines that had its name before.
+func (p Policy) EarlierRetention(now time.Time) record.EarlierRetention {
+	return record.EarlierRetention{Retention: p.retention, Now: now, Protected: isProtected}
 }
 
 func (p Policy) restoresAny(r record.Record) bool {
 	return slices.ContainsFunc(r.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
 }
 
-// Releases returns the record without a quarantine that the policy does not know any more. If it has none, is is false.
+// Releases returns the record without a quarantine that the policy does not know any more. If there is none, ok is false.
 func (p Policy) Releases(r record.Record, now time.Time) (released record.Record, ok bool) {
 	switch {
-	case !r.Isolated():
+	case !r.WholeRecordQuarantined():
 		return r, false
 	case p.onMismatch == Forget:
-		return record.EndQuarantine(r, p.Keeping(now)), true
+		return record.EndQuarantine(r, p.EarlierRetention(now)), true
 	case p.onMismatch == RestoreAnyway:
 		return record.Release(r), true
 	default:
@@ -120,7 +120,7 @@ func FollowsOnlyAccepted(item string) bool { return isProtected(item) }
 
 // WantsMachine reports whether any decision of the policy depends on the machine.
 func (p Policy) WantsMachine() bool {
-	return p.follow || p.onMismatch != RestoreAnyway || len(p.isolation()) > 0 || !p.labelRules.Empty() || p.held
+	return p.follow || p.onMismatch != RestoreAnyway || len(p.isolation()) > 0 || !p.labelRules.Empty() || p.rulesHeld
 }
 
 // SystemOf returns what rules see of a Node's software. A text that is too long counts as unknown.

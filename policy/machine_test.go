@@ -18,7 +18,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 	assert.True(t, p.WantsMachine())
 	assert.False(t, Default().WantsMachine())
 	assert.True(t, Default().WithRulesHeld(true).WantsMachine(), "rules that are there no more have set labels: on that machine, or on another")
-	remembered := Kept{Items: map[string]string{tier: "gold", "plain": "1"}, Machine: record.Machine{SystemUUID: "s"}}
+	remembered := KeptItems{Items: map[string]string{tier: "gold", "plain": "1"}, Machine: record.Machine{SystemUUID: "s"}}
 	for name, c := range map[string]struct {
 		machine record.Machine
 		given   bool
@@ -28,7 +28,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 		"nobody knows it": {record.Machine{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			restore := p.Restorable(Kept{Machine: c.machine}, remembered, Live)
+			restore := p.Restorable(KeptItems{Machine: c.machine}, remembered, Live)
 			assert.Equal(t, "1", restore.Add["plain"])
 			_, given := restore.Add[tier]
 			assert.Equal(t, c.given, given)
@@ -52,7 +52,7 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 	}
 	label := map[string]string{"rack": "r1"}
 	ruled := fn(o, nil)
-	ruled.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "tiers"}}
+	ruled.RuleLabels = map[string]record.RuleLabel{"tier": {Value: "gold", Rule: "tiers"}}
 	waits := fn(o, label)
 	waits.Followed, waits.Quarantined = "before", &record.Record{}
 	for name, c := range map[string]struct {
@@ -69,14 +69,14 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 		"nor what the policy does not restore":      {quarantine + "labels: {ignore: [rack]}\n", fn(o, label), Stays},
 		"what rules say, they say of any machine":   {quarantine, ruled, Stays},
 		"what waits for an operator is protected":   {quarantine, waits, Isolates},
-		"quarantined already":                       {quarantine, record.Isolate(fn(o, label), record.Machine{SystemUUID: "third"}, 8, record.Keeping{}), Isolates},
-		"quarantined, and the machine is here":      {quarantine, record.Isolate(fn(item, label), o, 8, record.Keeping{}), Returns},
-		"another machine's, to be forgotten":        {forget, fn(o, label), Begins},
+		"quarantined already":                       {quarantine, record.Isolate(fn(o, label), record.Machine{SystemUUID: "third"}, 8, record.EarlierRetention{}), Isolates},
+		"quarantined, and the machine is here":      {quarantine, record.Isolate(fn(item, label), o, 8, record.EarlierRetention{}), Returns},
+		"another machine's, to be forgotten":        {forget, fn(o, label), NewMachine},
 		"its own, though others are to be":          {forget, fn(item, label), Stays},
 		"nothing that could be forgotten":           {forget, fn(o, nil), Stays},
-		"it had the name before":                    {forget, record.SetAside(fn(item, label), o, 8, record.Keeping{Now: now}), Returns},
-		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(fn(item, label), o, 8, record.Keeping{Now: now.Add(-2 * time.Hour)}), Stays},
-		"it had the name, which alone counts":       {"", record.SetAside(fn(item, label), o, 8, record.Keeping{Now: now}), Stays},
+		"it had the name before":                    {forget, record.SetAside(fn(item, label), o, 8, record.EarlierRetention{Now: now}), Returns},
+		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(fn(item, label), o, 8, record.EarlierRetention{Now: now.Add(-2 * time.Hour)}), Stays},
+		"it had the name, which alone counts":       {"", record.SetAside(fn(item, label), o, 8, record.EarlierRetention{Now: now}), Stays},
 	} {
 		got, transition := loadPolicy(t, c.sections).Transition(item, c.r, 20, now)
 		assert.Equal(t, c.want, transition, name)
@@ -90,7 +90,7 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 		}
 	}
 
-	isolated := record.Isolate(fn(o, label), item, 8, record.Keeping{})
+	isolated := record.Isolate(fn(o, label), item, 8, record.EarlierRetention{})
 	for sections, want := range map[string]map[string]string{"": label, forget: {}} {
 		released, ok := loadPolicy(t, sections).Releases(isolated, now)
 		assert.True(t, ok)

@@ -187,8 +187,8 @@ func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
 	}
 }
 
-// StateAway returns how far the migration is in the record of a Node that does not exist.
-func (m Migration) StateAway(r record.Record) MigrationState {
+// StateInRecord returns how far the migration is in the record of a Node that does not exist.
+func (m Migration) StateInRecord(r record.Record) MigrationState {
 	old, hasOld := r.Entry(m.From)
 	current, hasNew := r.Entry(m.To)
 	hasOld, hasNew = hasOld && !old.Removed, hasNew && !current.Removed

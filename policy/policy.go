@@ -29,7 +29,7 @@ type Policy struct {
 	rulesHash      string // of labelRules and migrations
 	accept         string // the hash of those that are accepted
 	migrations     []Migration
-	held           bool             // labelRules must only add labels
+	rulesHeld      bool             // labelRules must only add labels
 	formerLabels   sets.Set[string] // keys that rules set which were in force before
 	former         []taintRule      // rules that were in force before
 	ignoreManagers patterns
@@ -46,7 +46,7 @@ type Policy struct {
 	governance     governance.Rules
 	gate           Gate
 	spec           *Spec // what all of this was made of; nil: the zero value
-	suspended      bool  // an emergency is declared
+	inEmergency    bool  // an emergency is declared
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.
@@ -88,12 +88,12 @@ func (p Policy) WithGate(key Gate) Policy {
 // WithEmergency returns the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
 // verified or gets taints at its registration. What is kept and restored stays the same.
 func (p Policy) WithEmergency(emergency bool) Policy {
-	p.suspended, p.verify.Suspended = emergency, emergency
+	p.inEmergency, p.verify.Suspended = emergency, emergency
 	return p
 }
 
-// Suspended reports whether an emergency is declared; see [Policy.WithEmergency].
-func (p Policy) Suspended() bool { return p.suspended }
+// InEmergency reports whether an emergency is declared; see [Policy.WithEmergency].
+func (p Policy) InEmergency() bool { return p.inEmergency }
 
 // WithProtected returns the policy with another value of labels.protected.
 func (p Policy) WithProtected(protected Protected) Policy {
@@ -115,14 +115,14 @@ type Metadata struct {
 	// RuleTaints are the taints that our rules put there; they are derived, not remembered.
 	RuleTaints []corev1.Taint
 	// RuleLabels are the labels that our rules have set, and the items that they have removed. An item that differs now is a client's.
-	RuleLabels map[string]record.Derived
+	RuleLabels map[string]record.RuleLabel
 	// Record is the record of the Node so far.
 	Record  record.Record
 	Machine record.Machine
 }
 
-// Kept is what a Node has of the kinds that nodekeep keeps: by its record, or as it is now.
-type Kept struct {
+// KeptItems is what a Node has of the kinds that nodekeep keeps: by its record, or as it is now.
+type KeptItems struct {
 	// Items are labels, taints and annotations.
 	Items   map[string]string
 	Machine record.Machine

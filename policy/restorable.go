@@ -30,15 +30,15 @@ const (
 
 // Restore is what a Node lacks of its record, split by what can be done about it now.
 type Restore struct {
-	Add       map[string]string // to be set on the Node now
-	Protected map[string]string // waits for capture, see [Policy.Defers]
-	Withheld  map[string]Reason // recorded and not restored now
+	Add      map[string]string // to be set on the Node now
+	Deferred map[string]string // waits for capture, see [Policy.DeferPattern]
+	Withheld map[string]Reason // recorded and not restored now
 }
 
-// Restorable returns what a Node that has `have` should get of its record by today's policy, on this occasion. Everything in Add and Protected
-// is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
-func (p Policy) Restorable(shown, remembered Kept, occasion Occasion) Restore {
-	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
+// Restorable returns what a Node should get of its record by this policy, on this occasion. The parameter shown is what the Node has, and remembered is what
+// its record has. Everything in Add and Protected is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
+func (p Policy) Restorable(shown, remembered KeptItems, occasion Occasion) Restore {
+	restore := Restore{Add: map[string]string{}, Deferred: map[string]string{}, Withheld: map[string]Reason{}}
 	for key, value := range remembered.Items {
 		current, present := shown.Items[key]
 		if present && current == value {
@@ -48,11 +48,11 @@ func (p Policy) Restorable(shown, remembered Kept, occasion Occasion) Restore {
 		if reason == "" && IsNodeRestriction(key) && shown.Machine.Compare(remembered.Machine) != record.SameMachine {
 			reason = NotSameMachine
 		}
-		switch _, deferred := p.Defers(key); {
+		switch _, deferred := p.DeferPattern(key); {
 		case reason != "":
 			restore.Withheld[key] = reason
 		case occasion == CreateByKubelet && deferred:
-			restore.Protected[key] = value
+			restore.Deferred[key] = value
 		default:
 			restore.Add[key] = value
 		}
@@ -82,14 +82,14 @@ func (p Policy) keepsBrought(key string, occasion Occasion) bool {
 	if p.onConflict != RestoreStored || record.IsAnnotation(key) { // labels.onConflict is for labels and taints
 		return true
 	}
-	_, deferred := p.Defers(key)
+	_, deferred := p.DeferPattern(key)
 	return occasion == CreateByKubelet && deferred
 }
 
-// Defers reports whether a label waits for capture when its Node's kubelet registers. The label is protected, or a pattern of labels.defer
+// DeferPattern reports whether a label waits for capture when its Node's kubelet registers. The label is protected, or a pattern of labels.defer
 // selects it. For a label that is only protected, pattern is empty. The gate stays on the Node, and capture adds the label under its own
 // identity.
-func (p Policy) Defers(item string) (pattern string, deferred bool) {
+func (p Policy) DeferPattern(item string) (pattern string, deferred bool) {
 	if !record.IsLabel(item) {
 		return "", false
 	}
@@ -104,7 +104,7 @@ func (p Policy) Defers(item string) (pattern string, deferred bool) {
 func (p Policy) InlineOf(deferred map[string]string) (inline, later map[string]string) {
 	inline, later = map[string]string{}, map[string]string{}
 	for key, value := range deferred {
-		if pattern, _ := p.Defers(key); p.RestoresInline() && pattern == "" {
+		if pattern, _ := p.DeferPattern(key); p.RestoresInline() && pattern == "" {
 			inline[key] = value
 		} else {
 			later[key] = value

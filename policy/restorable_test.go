@@ -33,18 +33,18 @@ func TestMissing(t *testing.T) {
 		"the stored value wins where so decided":   {restoreStored, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
 		"the same on anyone else's CREATE":         {restoreStored, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
 		"but never on a Node that lives":           {restoreStored, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": Conflict}}},
-		"a role must wait on a kubelet's CREATE":   {"", nil, values{role: ""}, CreateByKubelet, Restore{Protected: values{role: ""}}},
+		"a role must wait on a kubelet's CREATE":   {"", nil, values{role: ""}, CreateByKubelet, Restore{Deferred: values{role: ""}}},
 		"a role goes on with anyone else's CREATE": {"", nil, values{role: ""}, CreateByOther, Restore{Add: values{role: ""}}},
 		"a role is given by capture":               {"", nil, values{role: ""}, Live, Restore{Add: values{role: ""}}},
 		"a role that the kubelet could not bring":  {"", values{role: ""}, values{role: ""}, CreateByKubelet, Restore{}},
 		"never means never on a kubelet's CREATE":  {disabled, nil, values{role: "", "a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
 		"never means never on anyone's CREATE":     {disabled, nil, values{role: ""}, CreateByOther, Restore{Withheld: reasons{role: NeverRestored}}},
 		"never means never for capture":            {disabled, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
-		"a label that the policy defers":           {`labels: {defer: [a]}`, nil, values{"a": "1", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Protected: values{"a": "1"}}},
-		"a glob defers":                            {`labels: {defer: ["*.example.com/*"]}`, nil, values{"a.example.com/x": "1", "example.com/x": "1"}, CreateByKubelet, Restore{Add: values{"example.com/x": "1"}, Protected: values{"a.example.com/x": "1"}}},
+		"a label that the policy defers":           {`labels: {defer: [a]}`, nil, values{"a": "1", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Deferred: values{"a": "1"}}},
+		"a glob defers":                            {`labels: {defer: ["*.example.com/*"]}`, nil, values{"a.example.com/x": "1", "example.com/x": "1"}, CreateByKubelet, Restore{Add: values{"example.com/x": "1"}, Deferred: values{"a.example.com/x": "1"}}},
 		"not on anyone else's CREATE":              {`labels: {defer: [a]}`, nil, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
 		"capture gives it":                         {`labels: {defer: [a]}`, nil, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
-		"never is for protected labels only":       {`labels: {defer: ["*"], protected: never}`, nil, values{"a": "1", role: ""}, CreateByKubelet, Restore{Protected: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
+		"never is for protected labels only":       {`labels: {defer: ["*"], protected: never}`, nil, values{"a": "1", role: ""}, CreateByKubelet, Restore{Deferred: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
 		"no pattern defers a taint":                {`labels: {defer: ["*"]}`, nil, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
 		"a deferred label that the kubelet brings": {`labels: {defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
 		"the same on an operator's CREATE":         {`labels: {defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
@@ -53,7 +53,7 @@ func TestMissing(t *testing.T) {
 		"one that is named, on who knows what":     {`labels: {keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotSameMachine}}},
 		"a key that is no longer kept":             {`labels: {ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
 		"what says what the machine before was":    {"", nil, values{"node-ready/verified": "1", "kubernetes.io/os": "linux"}, CreateByKubelet, Restore{Withheld: reasons{"node-ready/verified": NotKept, "kubernetes.io/os": NotKept}}},
-		"what an operator set in a catalogued key": {"", nil, values{"topology.kubernetes.io/zone": "a", "app.kubernetes.io/name": "x"}, CreateByKubelet, Restore{Add: values{"topology.kubernetes.io/zone": "a"}, Protected: values{"app.kubernetes.io/name": "x"}}},
+		"what an operator set in a catalogued key": {"", nil, values{"topology.kubernetes.io/zone": "a", "app.kubernetes.io/name": "x"}, CreateByKubelet, Restore{Add: values{"topology.kubernetes.io/zone": "a"}, Deferred: values{"app.kubernetes.io/name": "x"}}},
 		"what a component brings before it":        {"", values{"topology.kubernetes.io/zone": "b"}, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": Conflict}}},
 		"such a key that keep does not select":     {`labels: {keep: [rack]}`, nil, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": NotKept}}},
 		"not kept comes before the conflict":       {`labels: {ignore: [a]}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
@@ -64,14 +64,14 @@ func TestMissing(t *testing.T) {
 		"one Node with all of it": {
 			`labels: {ignore: [old]}`, values{"same": "1", "other": "2"},
 			values{"same": "1", "other": "1", "lost": "1", role: "", "old": "1", "bad": "!"}, CreateByKubelet,
-			Restore{Add: values{"lost": "1"}, Protected: values{role: ""}, Withheld: reasons{"other": Conflict, "old": NotKept, "bad": Invalid}},
+			Restore{Add: values{"lost": "1"}, Deferred: values{role: ""}, Withheld: reasons{"other": Conflict, "old": NotKept, "bad": Invalid}},
 		},
 		"a taint that the Node lacks":                {"", nil, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
 		"another effect of the key is another taint": {"", values{"a:NoExecute": "1"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
 		"a label of the key is another thing":        {"", values{"a": "2"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
 		"a taint of the key is no label":             {"", values{"a:NoSchedule": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
 		"a stored taint wins where so decided":       {restoreStored, values{"a:NoSchedule": "2"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
-		"a role's taint need not wait as its label":  {"", nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Protected: values{role: ""}}},
+		"a role's taint need not wait as its label":  {"", nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Deferred: values{role: ""}}},
 		"never is for labels":                        {disabled, nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Withheld: reasons{role: NeverRestored}}},
 		"an isolation key is a plain taint":          {"", nil, values{isolated + ":NoSchedule": "gold"}, CreateByKubelet, Restore{Add: values{isolated + ":NoSchedule": "gold"}}},
 		"it needs no proof of the machine":           {"labels: {keep: [node-restriction.kubernetes.io/*]}", nil, values{isolated + ":NoSchedule": "gold", isolated: "gold"}, Live, Restore{Add: values{isolated + ":NoSchedule": "gold"}, Withheld: reasons{isolated: NotSameMachine}}},
@@ -88,12 +88,12 @@ func TestMissing(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := loadPolicy(t, tt.sections).Restorable(Kept{Items: tt.current}, Kept{Items: tt.remembered}, tt.occasion)
+			got := loadPolicy(t, tt.sections).Restorable(KeptItems{Items: tt.current}, KeptItems{Items: tt.remembered}, tt.occasion)
 			assert.NotNil(t, got.Add)
-			assert.NotNil(t, got.Protected)
+			assert.NotNil(t, got.Deferred)
 			assert.NotNil(t, got.Withheld)
 			assert.Equal(t, orEmpty(tt.want.Add), got.Add)
-			assert.Equal(t, orEmpty(tt.want.Protected), got.Protected)
+			assert.Equal(t, orEmpty(tt.want.Deferred), got.Deferred)
 			assert.Equal(t, orEmpty(tt.want.Withheld), got.Withheld)
 		})
 	}
@@ -133,7 +133,7 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 		p, occasion := policies[random.IntN(len(policies))], Occasion(random.IntN(3))
 		current, remembered := labels(), labels()
 		haveBefore, rememberedBefore := maps.Clone(current), maps.Clone(remembered)
-		got := p.Restorable(Kept{Items: current}, Kept{Items: remembered}, occasion)
+		got := p.Restorable(KeptItems{Items: current}, KeptItems{Items: remembered}, occasion)
 		assert.Equal(t, haveBefore, current)
 		assert.Equal(t, rememberedBefore, remembered)
 		keepsItsPromises(t, p, current, remembered, occasion, got)
@@ -146,14 +146,14 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 func keepsItsPromises(t *testing.T, p Policy, live, remembered map[string]string, occasion Occasion, got Restore) {
 	for key, value := range remembered {
 		places := 0
-		for _, m := range []map[string]string{got.Add, got.Protected} {
+		for _, m := range []map[string]string{got.Add, got.Deferred} {
 			if given, present := m[key]; present {
 				places++
 				current, present := live[key]
 				assert.Equal(t, value, given)
 				assert.True(t, record.Valid(key, given))
 				assert.False(t, present && (p.onConflict != RestoreStored || occasion == Live || current == given), "%q is on the Node", key)
-				_, deferred := got.Protected[key]
+				_, deferred := got.Deferred[key]
 				assert.False(t, present && deferred, "%q is on the Node and could not be replaced later", key)
 			}
 		}
@@ -171,7 +171,7 @@ func keepsItsPromises(t *testing.T, p Policy, live, remembered map[string]string
 		_, named := p.deferred.match(key)
 		assert.True(t, occasion != CreateByKubelet || record.IsTaint(key) || AllowedForKubelet(key) && !named, "%q sinks the registration", key)
 	}
-	for key := range got.Protected {
+	for key := range got.Deferred {
 		assert.Contains(t, remembered, key)
 		_, named := p.deferred.match(key)
 		assert.True(t, occasion == CreateByKubelet && !record.IsTaint(key) && (named || !AllowedForKubelet(key)), "%q need not wait", key)

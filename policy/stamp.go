@@ -19,7 +19,7 @@ const (
 	// TaintsAnnotation lists the taints of the Node that are derived from its labels, see [DerivedTaints]. It is written in the same
 	// request as these. Only what it lists is removed with the label.
 	TaintsAnnotation = "nodekeep.dev/taints"
-	// LabelsAnnotation lists the Node's labels that rules have set, and the items that rules keep off it, see [DerivedLabels]. The same
+	// LabelsAnnotation lists the Node's labels that rules have set, and the items that rules keep off it, see [RuleLabelsOf]. The same
 	// request writes it and these changes. Rules change or remove only what it lists.
 	LabelsAnnotation = "nodekeep.dev/labels"
 )
@@ -43,12 +43,12 @@ const ownReserve = 64 << 10
 // AnnotationContent is what nodekeep says of a Node object in its annotations.
 type AnnotationContent struct {
 	Stamp  record.Stamp
-	Taints []corev1.Taint            // derived ones
-	Labels map[string]record.Derived // that rules have set, and items that they have removed
+	Taints []corev1.Taint              // derived ones
+	Labels map[string]record.RuleLabel // that rules have set, and items that they have removed
 }
 
-// MaxOwn is how many labels and taints of a kubelet's own a stamp lists. Of a Node with more it lists none: a kubelet must not fill the stamp.
-const MaxOwn = 64
+// MaxKubeletItems is how many labels and taints of a kubelet's own a stamp lists. Of a Node with more it lists none: a kubelet must not fill the stamp.
+const MaxKubeletItems = 64
 
 // Annotations returns what nodekeep writes on an object that has so many bytes of other annotations, by key. An annotation is left out if it is
 // empty or has no room. A Node without one is better than no Node.
@@ -67,7 +67,7 @@ func (o AnnotationContent) Annotations(used int) map[string]string {
 }
 
 // RoomFor reports whether the list of labels fits on an object with so many bytes of other annotations. It estimates high.
-func RoomFor(labels map[string]record.Derived, used int) bool {
+func RoomFor(labels map[string]record.RuleLabel, used int) bool {
 	const names = 110 // of JSON, and since when, in addition to a key, a value and a rule
 	used += len(LabelsAnnotation)
 	for key, label := range labels {
@@ -77,24 +77,24 @@ func RoomFor(labels map[string]record.Derived, used int) bool {
 }
 
 // listedLabels returns the value of [LabelsAnnotation]. Equal maps have equal bytes.
-func listedLabels(derived map[string]record.Derived) string {
-	if len(derived) == 0 {
+func listedLabels(ruleLabels map[string]record.RuleLabel) string {
+	if len(ruleLabels) == 0 {
 		return ""
 	}
-	value, err := json.Marshal(derived)
+	value, err := json.Marshal(ruleLabels)
 	if err != nil {
 		panic("marshal labels of rules: " + err.Error()) // cannot happen: texts, and times that were read from JSON or are now
 	}
 	return string(value)
 }
 
-// DerivedLabels reads [LabelsAnnotation], but for what nodekeep cannot have written; nil is none.
-func DerivedLabels(annotation string) (derived map[string]record.Derived) {
-	if annotation == "" || json.Unmarshal([]byte(annotation), &derived) != nil {
+// RuleLabelsOf reads [LabelsAnnotation], but for what nodekeep cannot have written; nil is none.
+func RuleLabelsOf(annotation string) (ruleLabels map[string]record.RuleLabel) {
+	if annotation == "" || json.Unmarshal([]byte(annotation), &ruleLabels) != nil {
 		return nil
 	}
-	maps.DeleteFunc(derived, func(key string, label record.Derived) bool { return !label.ValidFor(key) })
-	return derived
+	maps.DeleteFunc(ruleLabels, func(key string, label record.RuleLabel) bool { return !label.ValidFor(key) })
+	return ruleLabels
 }
 
 // Shown returns taints as kubectl taint writes them, sorted and separated by commas.

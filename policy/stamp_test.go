@@ -62,9 +62,9 @@ func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
 	assert.Equal(t, map[string]string{StampAnnotation: stamp.String()}, AnnotationContent{Stamp: stamp}.Annotations(limit-stampBytes), "a list that is not written needs no room")
 	long := record.Stamp{}.Merge(map[string]string{"a": strings.Repeat("x", limit)}, record.Record{}, 0)
 	assert.Equal(t, map[string]string{TaintsAnnotation: list}, AnnotationContent{Stamp: long, Taints: derived}.Annotations(0))
-	labels := map[string]record.Derived{"tier": {Value: strings.Repeat("x", 63), Rule: "r"}, "joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}}
+	labels := map[string]record.RuleLabel{"tier": {Value: strings.Repeat("x", 63), Rule: "r"}, "joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}}
 	assert.NotContains(t, AnnotationContent{Labels: labels}.Annotations(limit-50), LabelsAnnotation, "a list of labels that does not fit")
-	assert.Equal(t, labels, DerivedLabels(AnnotationContent{Labels: labels}.Annotations(0)[LabelsAnnotation]), "it is read as it is written")
+	assert.Equal(t, labels, RuleLabelsOf(AnnotationContent{Labels: labels}.Annotations(0)[LabelsAnnotation]), "it is read as it is written")
 }
 
 func TestWhatNodekeepCannotHaveListedIsNoLabelOfARule(t *testing.T) {
@@ -73,7 +73,7 @@ func TestWhatNodekeepCannotHaveListedIsNoLabelOfARule(t *testing.T) {
 		"a taint that is absent, with a value": `{"a:NoSchedule":{"value":"x","rule":"r","absent":true}}`, "a label that is absent, with a value": `{"tier":{"value":"x","rule":"r","absent":true}}`, "an annotation that is absent": `{"@a":{"value":"","rule":"r","absent":true}}`,
 		"a value that no label has": `{"tier":{"value":"a b","rule":"r"}}`, "no rule": `{"tier":{"value":"x"}}`, "a year that cannot be written": `{"tier":{"value":"x","rule":"r","until":"0000-01-01T00:00:00Z"}}`, "nothing": "", "null": "null",
 	} {
-		t.Run(name, func(t *testing.T) { assert.Empty(t, DerivedLabels(annotation)) })
+		t.Run(name, func(t *testing.T) { assert.Empty(t, RuleLabelsOf(annotation)) })
 	}
 }
 

@@ -19,7 +19,7 @@ func (p Policy) AddsAtRegistration(item string) bool {
 
 // RegistrationTaints returns what a new Node with these labels gets once; none during an emergency. They are sorted, valid, and unique by key and effect.
 func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
-	if p.suspended {
+	if p.inEmergency {
 		return nil
 	}
 	taints := taintsFor(p.register, labels)
@@ -32,7 +32,7 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 
 // RebootTaints returns those of taints.register that a Node with these labels gets again after a reboot; none during an emergency.
 func (p Policy) RebootTaints(labels map[string]string) (taints []corev1.Taint) {
-	if !p.suspended {
+	if !p.inEmergency {
 		_, taints = taintsOf(p.register, labels)
 	}
 	return taints

@@ -89,7 +89,7 @@ func TestLabelsAndTaintsAreKeptApart(t *testing.T) {
 			}
 			node := Metadata{Items: map[string]string{"dedicated": "ci", "dedicated:NoSchedule": "ci"}}
 			assert.Equal(t, want, kept(p, node))
-			assert.Equal(t, want, p.Restorable(Kept{}, Kept{Items: node.Items}, Live).Add)
+			assert.Equal(t, want, p.Restorable(KeptItems{}, KeptItems{Items: node.Items}, Live).Add)
 		})
 	}
 }

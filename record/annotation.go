@@ -70,9 +70,9 @@ func validAnnotation(annotation, value string) bool {
 // maxListedBytes is the longest value of an annotation that a stamp holds as it is. A label has no longer one.
 const maxListedBytes = validation.LabelValueMaxLength
 
-// Listed returns how a stamp lists the value of an item: the value or, for a long annotation, its hash. A stamp is itself an annotation, and
+// StampValue returns how a stamp lists the value of an item: the value or, for a long annotation, its hash. A stamp is itself an annotation, and
 // must not double the size of what it lists.
-func Listed(key, value string) string {
+func StampValue(key, value string) string {
 	if !IsAnnotation(key) || len(value) <= maxListedBytes {
 		return value
 	}

@@ -33,27 +33,27 @@ type fields map[string]json.RawMessage
 
 // document is the JSON of a record.
 type document struct {
-	Version             int                `json:"version"`
-	Cluster             string             `json:"cluster,omitempty"`
-	Node                string             `json:"node"`
-	UID                 types.UID          `json:"uid,omitempty"`
-	NodeResourceVersion string             `json:"nodeResourceVersion,omitempty"`
-	Labels              map[string]string  `json:"labels,omitempty"`
-	Taints              []corev1.Taint     `json:"taints,omitempty"`
-	Annotations         map[string]string  `json:"annotations,omitempty"`
-	NotShown            json.RawMessage    `json:"notShown,omitempty"`
-	Inherited           map[string]string  `json:"inherited,omitempty"` // versions of the entries that are not of nodeResourceVersion
-	Removed             map[string]string  `json:"removed,omitempty"`
-	Former              []formerObject     `json:"former,omitempty"` // objects before this one, oldest first
-	ForgottenUntil      string             `json:"forgottenUntil,omitempty"`
-	Machine             Machine            `json:"machine,omitzero"`
-	MachineSince        string             `json:"machineSince,omitempty"`
-	Followed            string             `json:"followed,omitempty"`
-	Owners              []owning           `json:"owners,omitempty"`
-	Derived             map[string]Derived `json:"derived,omitempty"`
-	Marks               map[string]Mark    `json:"marks,omitempty"`
-	DeletedAt           time.Time          `json:"deletedAt,omitzero"`
-	History             json.RawMessage    `json:"history,omitempty"`
+	Version             int                  `json:"version"`
+	Cluster             string               `json:"cluster,omitempty"`
+	Node                string               `json:"node"`
+	UID                 types.UID            `json:"uid,omitempty"`
+	NodeResourceVersion string               `json:"nodeResourceVersion,omitempty"`
+	Labels              map[string]string    `json:"labels,omitempty"`
+	Taints              []corev1.Taint       `json:"taints,omitempty"`
+	Annotations         map[string]string    `json:"annotations,omitempty"`
+	NotShown            json.RawMessage      `json:"notShown,omitempty"`
+	Inherited           map[string]string    `json:"inherited,omitempty"` // versions of the entries that are not of nodeResourceVersion
+	Removed             map[string]string    `json:"removed,omitempty"`
+	Former              []formerObject       `json:"former,omitempty"` // objects before this one, oldest first
+	ForgottenUntil      string               `json:"forgottenUntil,omitempty"`
+	Machine             Machine              `json:"machine,omitzero"`
+	MachineSince        string               `json:"machineSince,omitempty"`
+	Followed            string               `json:"followed,omitempty"`
+	Owners              []owning             `json:"owners,omitempty"`
+	Derived             map[string]RuleLabel `json:"derived,omitempty"`
+	Marks               map[string]Mark      `json:"marks,omitempty"`
+	DeletedAt           time.Time            `json:"deletedAt,omitzero"`
+	History             json.RawMessage      `json:"history,omitempty"`
 }
 
 type formerObject struct {
@@ -100,7 +100,7 @@ func encode(r Record) ([]byte, error) {
 	newest := r.Newest()
 	d := document{
 		Version: cmp.Or(r.format, Format), Cluster: r.Cluster, Node: r.Node, UID: newest.UID, NodeResourceVersion: text(newest.Version), ForgottenUntil: text(r.Floor),
-		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, MachineSince: text(r.MachineSince), Followed: r.Followed, Derived: r.Derived, Marks: r.Marks, DeletedAt: r.DeletedAt,
+		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, MachineSince: text(r.MachineSince), Followed: r.Followed, Derived: r.RuleLabels, Marks: r.Marks, DeletedAt: r.DeletedAt,
 		History: r.History, Owners: ownings(r.Entries),
 	}
 	for _, object := range r.Seen[:max(len(r.Seen)-1, 0)] {
@@ -169,9 +169,9 @@ func Decode(data []byte) (Record, error) {
 	if deleted := d.DeletedAt.UTC(); !d.DeletedAt.IsZero() && (deleted.Year() < 1 || deleted.Year() > 9999) {
 		return Record{}, errors.New("deletedAt: it is out of range") // it could not be written back
 	}
-	maps.DeleteFunc(d.Derived, func(key string, label Derived) bool { return !label.ValidFor(key) })
+	maps.DeleteFunc(d.Derived, func(key string, label RuleLabel) bool { return !label.ValidFor(key) })
 	maps.DeleteFunc(d.Marks, func(key string, mark Mark) bool { return !mark.ValidFor(key) })
-	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, Followed: d.Followed, Derived: d.Derived, Marks: d.Marks, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
+	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, Followed: d.Followed, RuleLabels: d.Derived, Marks: d.Marks, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
 	if d.Version != Format {
 		r.format = d.Version
 	}

@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Derived is what a rule of the policy has made of a label or taint: a value, or its absence. It is no entry of the record: no client
+// RuleLabel is what a rule of the policy has made of a label or taint: a value, or its absence. It is no entry of the record: no client
 // decided it for this Node, and the rule decides it anew. The record keeps it for the time in which the facts of a returning Node are not
 // known yet.
-type Derived struct {
+type RuleLabel struct {
 	Value string `json:"value"`
 	Rule  string `json:"rule"`
 	// Absent says that the rule removes the label or taint. Then there is no value.
@@ -28,13 +28,13 @@ type Derived struct {
 }
 
 // ShownBy reports whether items of a Node are as the rule has left them.
-func (d Derived) ShownBy(items map[string]string, key string) bool {
+func (d RuleLabel) ShownBy(items map[string]string, key string) bool {
 	value, shown := items[key]
 	return shown != d.Absent && value == d.Value
 }
 
 // ValidFor reports whether a rule can have set the label, or removed the label or taint.
-func (d Derived) ValidFor(key string) bool {
+func (d RuleLabel) ValidFor(key string) bool {
 	year := d.End.UTC().Year()
 	kind := IsLabel(key) || d.Absent && IsTaint(key) && d.Value == ""
 	return kind && Valid(key, d.Value) && (!d.Absent || d.Value == "") && len(validation.IsDNS1123Label(d.Rule)) == 0 && year >= 1 && year <= 9999

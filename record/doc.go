@@ -15,7 +15,7 @@
 //   - A value that nodekeep itself set on a Node is no decision of a client. The [Stamp] on the Node distinguishes them.
 //   - The policy does not erase: a key that it no longer selects keeps its entry. A client's removal or an operator's command ends an
 //     entry. So does a component that takes the label over, or an annotation that is too large to keep.
-//   - A record that [Decode] accepts cannot make Merge, [Missing], [Stale] or [Write] panic, whatever its bytes. Nor can it keep them from
+//   - A record that [Decode] accepts cannot make Merge, [Missing], [Stale] or [WorthWriting] panic, whatever its bytes. Nor can it keep them from
 //     recording what a Node shows.
 //
 // The tests in test/simulation check the first invariant. They also check the outcome of every interleaving of clients, webhook and

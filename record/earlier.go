@@ -9,8 +9,8 @@ import (
 // MaxEarlier is how many machines that had the name before a record keeps something of.
 const MaxEarlier = 8
 
-// Keeping says what a record keeps of machines that had the name before.
-type Keeping struct {
+// EarlierRetention says what a record keeps of machines that had the name before.
+type EarlierRetention struct {
 	Retention time.Duration // how long ago the Node of one may have been deleted; 0: for ever
 	Now       time.Time
 	// Protected reports whether no kubelet may set an item. Of more machines than [MaxEarlier], those go first that had no such item. A kubelet may
@@ -18,20 +18,20 @@ type Keeping struct {
 	Protected func(item string) bool
 }
 
-func (k Keeping) keeps(r Record) bool {
+func (k EarlierRetention) keeps(r Record) bool {
 	return k.Retention <= 0 || r.DeletedAt.IsZero() || k.Now.Sub(r.DeletedAt) <= k.Retention
 }
 
 // rank returns in which order records give way: those first that have no protected item.
-func (k Keeping) rank(r Record) int {
+func (k EarlierRetention) rank(r Record) int {
 	if k.Protected != nil && slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed && k.Protected(e.Key) }) {
 		return 1
 	}
 	return 0
 }
 
-// WithEarlier returns these records, and those that they keep of machines before.
-func (k Keeping) WithEarlier(records []Record) (all []Record) {
+// Flatten returns these records, and those that they keep of machines before.
+func (k EarlierRetention) Flatten(records []Record) (all []Record) {
 	for _, r := range records {
 		r = r.Trimmed(k)
 		all = append(all, r)
@@ -46,7 +46,7 @@ func (k Keeping) WithEarlier(records []Record) (all []Record) {
 }
 
 // Trimmed returns the record without what it does not keep any more of machines before.
-func (r Record) Trimmed(k Keeping) Record {
+func (r Record) Trimmed(k EarlierRetention) Record {
 	if slices.ContainsFunc(r.Earlier, func(e Record) bool { return !k.keeps(e) }) {
 		r.Earlier = slices.DeleteFunc(slices.Clone(r.Earlier), func(e Record) bool { return !k.keeps(e) })
 	}
@@ -55,12 +55,12 @@ func (r Record) Trimmed(k Keeping) Record {
 
 // SetAside returns the record of a machine that has taken the name and begins with nothing. What the machine before had is kept next to it, and comes
 // with that machine again; see [Returned]. Observations up to the floor count for the machine before.
-func SetAside(r Record, machine Machine, floor Version, k Keeping) Record {
+func SetAside(r Record, machine Machine, floor Version, k EarlierRetention) Record {
 	return Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.asEarlier(k)}
 }
 
-// Replace returns a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
-func (r Record) Replace(begun Record) Record {
+// InPlaceOf returns a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
+func (r Record) InPlaceOf(begun Record) Record {
 	if r.Followed == "" && len(r.Entries) == 0 { // it follows none
 		return begun
 	}
@@ -71,9 +71,9 @@ func (r Record) Replace(begun Record) Record {
 
 // Returned returns the record of a machine that has its name again, after another one had it. It is what that machine had then, and the other's is set aside.
 // If found is false, there is none.
-func Returned(r Record, machine Machine, floor Version, k Keeping) (returned Record, found bool) {
+func Returned(r Record, machine Machine, floor Version, k EarlierRetention) (returned Record, found bool) {
 	r = r.Trimmed(k)
-	if r.Isolated() && machine.Compare(r.Quarantined.Machine) == SameMachine {
+	if r.WholeRecordQuarantined() && machine.Compare(r.Quarantined.Machine) == SameMachine {
 		returned, r.Quarantined = *r.Quarantined, nil
 	} else {
 		i := slices.IndexFunc(r.Earlier, func(e Record) bool { return machine.Compare(e.Machine) == SameMachine })
@@ -90,8 +90,8 @@ func Returned(r Record, machine Machine, floor Version, k Keeping) (returned Rec
 
 // EndQuarantine returns the record once the policy lets another machine begin with nothing. The machine that has the name keeps its own, as after
 // [AcceptNew]. What was quarantined is set aside.
-func EndQuarantine(r Record, k Keeping) Record {
-	if !r.Isolated() {
+func EndQuarantine(r Record, k EarlierRetention) Record {
+	if !r.WholeRecordQuarantined() {
 		return r
 	}
 	quarantined := *r.Quarantined
@@ -102,9 +102,9 @@ func EndQuarantine(r Record, k Keeping) Record {
 }
 
 // asEarlier returns what a record keeps of the machines before, once another one has the name. One that had nothing is not kept.
-func (r Record) asEarlier(k Keeping) []Record {
+func (r Record) asEarlier(k EarlierRetention) []Record {
 	earlier := slices.Clone(r.Trimmed(k).Earlier)
-	if r.Isolated() {
+	if r.WholeRecordQuarantined() {
 		quarantined := *r.Quarantined
 		r.Quarantined = nil
 		earlier = quarantined.prepend(earlier, k)
@@ -112,7 +112,7 @@ func (r Record) asEarlier(k Keeping) []Record {
 	return r.prepend(earlier, k)
 }
 
-func (r Record) prepend(earlier []Record, k Keeping) []Record {
+func (r Record) prepend(earlier []Record, k EarlierRetention) []Record {
 	r.Earlier = nil
 	if r.Blank() {
 		return earlier
@@ -127,8 +127,8 @@ func (r Record) prepend(earlier []Record, k Keeping) []Record {
 	return earlier[max(0, len(earlier)-MaxEarlier):]
 }
 
-// Superseded reports whether a record is one that another of these keeps of a machine before, see [SetAside]. No Node of its name is that machine's.
-func Superseded(r Record, records []Record) bool {
+// SetAsideByAnother reports whether a record is one that another of these keeps of a machine before, see [SetAside]. No Node of its name is that machine's.
+func SetAsideByAnother(r Record, records []Record) bool {
 	return slices.ContainsFunc(records, func(rec Record) bool {
 		return rec.Node == r.Node && slices.ContainsFunc(rec.Earlier, func(e Record) bool { return e.Machine == r.Machine })
 	})
@@ -153,7 +153,7 @@ func (r Record) late(o Observation) Record {
 	knows := func(e Record) bool { return e.Observed(o.UID) > 0 }
 	isOf := func(e Record) bool { return o.Machine.Compare(e.Machine) == SameMachine }
 	unknown := r.Observed(o.UID) == 0
-	if r.Isolated() && unknown && (knows(*r.Quarantined) || o.Machine.Compare(r.Quarantined.Machine) != OtherMachine) {
+	if r.WholeRecordQuarantined() && unknown && (knows(*r.Quarantined) || o.Machine.Compare(r.Quarantined.Machine) != OtherMachine) {
 		quarantined := count(*r.Quarantined)
 		r.Quarantined = &quarantined
 		return r

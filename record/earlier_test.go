@@ -17,7 +17,7 @@ var (
 	first        = record.Machine{SystemUUID: "first"}
 	second       = record.Machine{SystemUUID: "second"}
 	observedTime = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	hour         = record.Keeping{Retention: time.Hour, Now: observedTime}
+	hour         = record.EarlierRetention{Retention: time.Hour, Now: observedTime}
 )
 
 func inHandsOf(machine record.Machine, items map[string]string) record.Record {
@@ -41,17 +41,17 @@ func TestAMachineThatReturnsGetsWhatItHadAndTheOtherOneKeepsItsOwn(t *testing.T)
 	require.Len(t, reread.Earlier, 1)
 	assert.Equal(t, first, reread.Earlier[0].Machine)
 
-	_, found = record.Returned(begun, first, 19, record.Keeping{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)})
+	_, found = record.Returned(begun, first, 19, record.EarlierRetention{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)})
 	assert.False(t, found, "longer ago than retention")
-	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, record.Keeping{Now: observedTime})
+	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, record.EarlierRetention{Now: observedTime})
 	assert.False(t, found)
-	_, found = record.Returned(begun, record.Machine{}, 19, record.Keeping{Now: observedTime})
+	_, found = record.Returned(begun, record.Machine{}, 19, record.EarlierRetention{Now: observedTime})
 	assert.False(t, found, "a machine that is not known is no machine's")
 }
 
 func TestAnIsolatedMachineKeepsItsOwnWhenTheOtherReturns(t *testing.T) {
-	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, record.Keeping{}), shows("U2", 9, "rack", "2"))
-	returned, found := record.Returned(isolated, first, 19, record.Keeping{Retention: time.Hour, Now: observedTime.Add(100 * time.Hour)})
+	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, record.EarlierRetention{}), shows("U2", 9, "rack", "2"))
+	returned, found := record.Returned(isolated, first, 19, record.EarlierRetention{Retention: time.Hour, Now: observedTime.Add(100 * time.Hour)})
 	require.True(t, found, "what waits for an operator waits for ever")
 	assert.Nil(t, returned.Quarantined)
 	assert.Equal(t, map[string]string{"rack": "1"}, returned.Items())
@@ -71,7 +71,7 @@ func TestALateObservationCountsForTheMachineWhoseObjectItWas(t *testing.T) {
 	assert.Equal(t, map[string]string{"rack": "2"}, late.Items())
 	assert.Equal(t, map[string]string{"rack": "late"}, late.Earlier[0].Items())
 	assert.Equal(t, map[string]string{"rack": "1"}, begun.Earlier[0].Items(), "the record before is the caller's")
-	assert.True(t, record.Write(begun, late, shows("U1", 7, "rack", "late"), true))
+	assert.True(t, record.WorthWriting(begun, late, shows("U1", 7, "rack", "late"), true))
 	unknown := record.Merge(begun, shows("U0", 3, "rack", "unknown"))
 	assert.Equal(t, begun, unknown)
 }
@@ -88,8 +88,8 @@ func TestALateObservationOfAMachineThatNoRecordIsOfBeginsOneAndSaysNothingOfTheM
 	require.Len(t, next.Earlier, 1)
 	assert.Equal(t, first, next.Earlier[0].Machine)
 	assert.Equal(t, map[string]string{"rack": "late"}, next.Earlier[0].Items())
-	assert.True(t, record.Write(r, next, late, true))
-	assert.Len(t, next.Trimmed(record.Keeping{Retention: time.Hour, Now: observedTime}).Earlier, 1, "nothing says since when it is deleted")
+	assert.True(t, record.WorthWriting(r, next, late, true))
+	assert.Len(t, next.Trimmed(record.EarlierRetention{Retention: time.Hour, Now: observedTime}).Earlier, 1, "nothing says since when it is deleted")
 
 	full := r
 	for i := range record.MaxEarlier {
@@ -121,7 +121,7 @@ func TestAThirdMachineOfAQuarantinedNameHasWhatItHadItselfAndTheQuarantineStays(
 	assert.Equal(t, map[string]string{"rack": "3"}, next.Items())
 	assert.Equal(t, map[string]string{"rack": "1"}, next.Quarantined.Items())
 	returned := record.Isolate(next, second, 28, hour)
-	require.True(t, returned.Isolated(), "what waits for an operator waits still")
+	require.True(t, returned.WholeRecordQuarantined(), "what waits for an operator waits still")
 	assert.Equal(t, map[string]string{"rack": "2"}, returned.Items())
 	assert.Equal(t, map[string]string{"rack": "1"}, returned.Quarantined.Items())
 	assert.Equal(t, "here", returned.Cluster)
@@ -136,7 +136,7 @@ func TestAThirdMachineOfAQuarantinedNameHasWhatItHadItselfAndTheQuarantineStays(
 	follower.Followed, follower.Quarantined = "other", &record.Record{Node: "n"}
 	begun := record.Isolate(record.SetAside(follower, second, 8, hour), first, 18, hour)
 	assert.Empty(t, begun.Followed, "what it followed waits by itself")
-	assert.True(t, begun.Blank() || begun.Isolated())
+	assert.True(t, begun.Blank() || begun.WholeRecordQuarantined())
 }
 
 func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
@@ -156,7 +156,7 @@ func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
 }
 
 func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *testing.T) {
-	keeping := record.Keeping{Now: observedTime, Protected: func(item string) bool { return strings.HasPrefix(item, "node-restriction.kubernetes.io/") }}
+	keeping := record.EarlierRetention{Now: observedTime, Protected: func(item string) bool { return strings.HasPrefix(item, "node-restriction.kubernetes.io/") }}
 	r := inHandsOf(first, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"})
 	for i := range record.Version(3 * record.MaxEarlier) {
 		version := 10 * (i + 1)
@@ -181,9 +181,9 @@ func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *
 
 func TestWhatARecordKeepsOfMachinesBeforeEndsWithRetention(t *testing.T) {
 	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, hour), shows("U2", 9, "rack", "2"))
-	later := record.Keeping{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)}
+	later := record.EarlierRetention{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)}
 	assert.Empty(t, begun.Trimmed(later).Earlier)
-	assert.Len(t, begun.Trimmed(record.Keeping{Now: observedTime.Add(9999 * time.Hour)}).Earlier, 1, "no retention is for ever")
+	assert.Len(t, begun.Trimmed(record.EarlierRetention{Now: observedTime.Add(9999 * time.Hour)}).Earlier, 1, "no retention is for ever")
 	third := record.SetAside(begun, record.Machine{SystemUUID: "third"}, 29, later)
 	require.Len(t, third.Earlier, 1)
 	assert.Equal(t, second, third.Earlier[0].Machine)
@@ -192,14 +192,14 @@ func TestWhatARecordKeepsOfMachinesBeforeEndsWithRetention(t *testing.T) {
 
 func TestAMachineIsFollowedFromAnEarlierRecordOfAName(t *testing.T) {
 	begun := record.Merge(record.SetAside(inHandsOf(record.Machine{SystemUUID: "4c4c4544-0001"}, map[string]string{"rack": "1"}), record.Machine{SystemUUID: "4c4c4544-0002"}, 8, hour), shows("U2", 9, "rack", "2"))
-	records := hour.WithEarlier([]record.Record{begun})
+	records := hour.Flatten([]record.Record{begun})
 	old, found, _ := record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, records)
 	require.True(t, found)
 	assert.Equal(t, map[string]string{"rack": "1"}, old.Items())
-	assert.True(t, record.Superseded(old, records))
-	assert.False(t, record.Superseded(begun, records))
+	assert.True(t, record.SetAsideByAnother(old, records))
+	assert.False(t, record.SetAsideByAnother(begun, records))
 
-	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, record.Keeping{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)}.WithEarlier([]record.Record{begun}))
+	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, record.EarlierRetention{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)}.Flatten([]record.Record{begun}))
 	assert.False(t, found, "longer ago than retention")
 
 	moved := record.Record{Node: "k", Machine: begun.Machine, Followed: "n", Seen: []record.Object{{UID: "K", Version: 30}}, DeletedAt: observedTime}
@@ -207,8 +207,8 @@ func TestAMachineIsFollowedFromAnEarlierRecordOfAName(t *testing.T) {
 	assert.True(t, found, "another machine of the name has moved on, not this one")
 
 	o := record.SetAside(inHandsOf(second, map[string]string{"rack": "3"}), old.Machine, 49, hour)
-	assert.Equal(t, o, record.Record{}.Replace(o), "it follows none")
-	follows := record.Follow(old, "m", old.Machine, func(string) bool { return false }).Replace(o)
+	assert.Equal(t, o, record.Record{}.InPlaceOf(o), "it follows none")
+	follows := record.Follow(old, "m", old.Machine, func(string) bool { return false }).InPlaceOf(o)
 	assert.Equal(t, map[string]string{"rack": "1"}, follows.Items())
 	assert.Equal(t, "n", follows.Followed)
 	assert.Equal(t, o.Earlier, follows.Earlier)

@@ -53,9 +53,9 @@ func (m Machine) Agrees(o Machine) bool {
 	return common
 }
 
-// ClaimsAfter reports whether a Node that exists began to claim its machine after another Node was last seen. The same object has
+// ClaimedMachineAfter reports whether a Node that exists began to claim its machine after another Node was last seen. The same object has
 // claimed another machine before, and no machine changes while it is one Node object. So the claim says nothing about the other Node.
-func (r Record) ClaimsAfter(o Record) bool {
+func (r Record) ClaimedMachineAfter(o Record) bool {
 	return r.DeletedAt.IsZero() && r.Cluster == o.Cluster && r.Followed != o.Node && r.MachineSince > o.Newest().Version
 }
 
@@ -68,7 +68,7 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 	var matching []Record
 	for _, r := range records {
 		followed := slices.ContainsFunc(records, func(later Record) bool {
-			return later.Followed == r.Node && (!Superseded(r, records) || later.Machine.Agrees(r.Machine)) && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
+			return later.Followed == r.Node && (!SetAsideByAnother(r, records) || later.Machine.Agrees(r.Machine)) && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
 		})
 		if r.Preloaded() {
 			continue // no process has observed that its machine had the name
@@ -78,8 +78,8 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 		}
 	}
 	for _, old := range matching {
-		rest := slices.DeleteFunc(slices.Clone(matching), func(r Record) bool { return r.Node == old.Node || r.ClaimsAfter(old) })
-		if len(rest) == 0 && !old.DeletedAt.IsZero() && !old.Isolated() {
+		rest := slices.DeleteFunc(slices.Clone(matching), func(r Record) bool { return r.Node == old.Node || r.ClaimedMachineAfter(old) })
+		if len(rest) == 0 && !old.DeletedAt.IsZero() && !old.WholeRecordQuarantined() {
 			return old, true, nil
 		}
 	}
@@ -90,13 +90,13 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 	return Record{}, false, several
 }
 
-// Tainted returns the first record of a Node that may be one of several machines. Another Node may also have followed its record. Nothing says which labels
+// TaintsOnlyOf returns the first record of a Node that may be one of several machines. Another Node may also have followed its record. Nothing says which labels
 // it had. But what kept workloads away from one of them keeps them away from it. So it has the taints of all records of this machine whose Nodes are
 // deleted. The newest one decides about a value. The names are of the Nodes whose taints they are.
-func Tainted(node string, machine Machine, records []Record) (r Record, names []string) {
+func TaintsOnlyOf(node string, machine Machine, records []Record) (r Record, names []string) {
 	var candidates []Record
 	for _, candidate := range records {
-		if candidate.Node != node && machine.Agrees(candidate.Machine) && !candidate.DeletedAt.IsZero() && !candidate.Isolated() && !candidate.Preloaded() {
+		if candidate.Node != node && machine.Agrees(candidate.Machine) && !candidate.DeletedAt.IsZero() && !candidate.WholeRecordQuarantined() && !candidate.Preloaded() {
 			candidates = append(candidates, candidate)
 		}
 	}
@@ -165,9 +165,9 @@ func Unfollow(r Record, o Observation) Record {
 	return r
 }
 
-// Isolated reports whether nothing may be restored, because another machine has the name. A record that followed another one may have
+// WholeRecordQuarantined reports whether nothing may be restored, because another machine has the name. A record that followed another one may have
 // something quarantined too: only that waits then.
-func (r Record) Isolated() bool { return r.Quarantined != nil && r.Followed == "" }
+func (r Record) WholeRecordQuarantined() bool { return r.Quarantined != nil && r.Followed == "" }
 
 // withQuarantined returns a record that followed another one, once an operator accepts the waiting entries. Entries that are known since come first.
 func (r Record) withQuarantined() Record {

@@ -89,7 +89,7 @@ func TestTheTaintsOfAMachineThatMayBeOneOfSeveral(t *testing.T) {
 		"are not those of another machine, of a quarantine, or removed": {[]record.Record{o, isolated, removed}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, names := record.Tainted("new", record.Machine{SystemUUID: uuidA}, c.records)
+			r, names := record.TaintsOnlyOf("new", record.Machine{SystemUUID: uuidA}, c.records)
 			assert.Equal(t, c.names, names)
 			if len(c.want) == 0 {
 				assert.Empty(t, r.Entries)
@@ -158,7 +158,7 @@ func TestARecordThatFollowsAnotherOneKeepsBackWhatWaits(t *testing.T) {
 	o := record.Observation{UID: "V", Version: 20}
 	merged := record.Merge(r, o)
 	assert.Equal(t, map[string]string{"free": "1"}, record.Missing(merged, o), "what waits is not missing")
-	assert.False(t, merged.Isolated())
+	assert.False(t, merged.WholeRecordQuarantined())
 	stored, err := record.Encode(merged)
 	require.NoError(t, err)
 	read, err := record.Decode(stored)

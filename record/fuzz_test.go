@@ -84,7 +84,7 @@ func FuzzMerge(f *testing.F) {
 			data = data[8:]
 			prev := r
 			r = record.Merge(prev, o)
-			record.Write(prev, r, o, true)
+			record.WorthWriting(prev, r, o, true)
 			record.Missing(r, o)
 			record.Stale(r, o)
 			if possible {

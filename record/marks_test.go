@@ -44,8 +44,8 @@ func TestAMarkIsWorthAWriteOnce(t *testing.T) {
 	plain := New("n1", Object{UID: "u", Version: 5}, map[string]string{"a": "1"})
 	marked := plain.WithMarks(map[string]Mark{"b": {Value: "1", By: "drainer"}})
 	next := New("n1", Object{UID: "v", Version: 9}, map[string]string{"a": "1"})
-	assert.True(t, Write(plain, marked, Observation{UID: "u", Version: 6}, false))
-	assert.False(t, Write(marked, marked, Observation{UID: "u", Version: 7}, true), "a heartbeat")
-	assert.True(t, Write(marked, plain, Observation{UID: "u", Version: 7}, false), "the Node stays")
-	assert.Equal(t, Write(plain, next, Observation{UID: "v", Version: 9}, false), Write(marked, next, Observation{UID: "v", Version: 9}, false), "another object has none")
+	assert.True(t, WorthWriting(plain, marked, Observation{UID: "u", Version: 6}, false))
+	assert.False(t, WorthWriting(marked, marked, Observation{UID: "u", Version: 7}, true), "a heartbeat")
+	assert.True(t, WorthWriting(marked, plain, Observation{UID: "u", Version: 7}, false), "the Node stays")
+	assert.Equal(t, WorthWriting(plain, next, Observation{UID: "v", Version: 9}, false), WorthWriting(marked, next, Observation{UID: "v", Version: 9}, false), "another object has none")
 }

@@ -122,7 +122,7 @@ func (o Observation) outlives(e Entry, known bool, unknown Version) bool {
 // taint that the Node brought itself, with its value unchanged, is no client's decision either.
 func (o Observation) untouched(key string) bool {
 	item, present := o.Items[key]
-	item.Value = Listed(key, item.Value)
+	item.Value = StampValue(key, item.Value)
 	listed, ok := o.listed(key)
 	if _, set := o.Stamp.Given[key]; !set && !IsTaint(key) {
 		return false

@@ -101,8 +101,8 @@ func TestWhoOwnsAValueIsRecordedWithIt(t *testing.T) {
 	correct, _ := record.Stale(merged(first, ownedBy(shows("U1", 6, label, "b"), flux)), restored(shows("U2", 9)))
 	assert.Equal(t, map[string]string{label: "b"}, correct, "the owner on the Node is no client's decision")
 	r := merged(first)
-	assert.True(t, record.Write(r, merged(first, ownedBy(shows("U1", 6, label, "a"), twoOwners)), ownedBy(shows("U1", 6, label, "a"), twoOwners), true), "worth a write")
-	assert.False(t, record.Write(r, merged(first, ownedBy(shows("U1", 6, label, "a"), argo)), ownedBy(shows("U1", 6, label, "a"), argo), true))
+	assert.True(t, record.WorthWriting(r, merged(first, ownedBy(shows("U1", 6, label, "a"), twoOwners)), ownedBy(shows("U1", 6, label, "a"), twoOwners), true), "worth a write")
+	assert.False(t, record.WorthWriting(r, merged(first, ownedBy(shows("U1", 6, label, "a"), argo)), ownedBy(shows("U1", 6, label, "a"), argo), true))
 }
 
 // Clients choose the names of managers, and a kubelet can write any into managedFields.

@@ -12,11 +12,11 @@ func TestQuarantine(t *testing.T) {
 	old := merged(shows("U1", 5, label, "a"))
 	old.Node, old.Machine = "worker-1", record.Machine{SystemUUID: "A"}
 	o := record.Machine{SystemUUID: "B"}
-	r := record.Merge(record.Isolate(old, o, 8, record.Keeping{}), shows("U2", 9, taint, "b"))
+	r := record.Merge(record.Isolate(old, o, 8, record.EarlierRetention{}), shows("U2", 9, taint, "b"))
 	assert.Equal(t, map[string]string{taint: "b"}, r.Items())
 	assert.Equal(t, o, r.Machine)
 	assert.Equal(t, "worker-1", r.Node)
-	assert.True(t, record.Write(old, r, shows("U2", 9), false))
+	assert.True(t, record.WorthWriting(old, r, shows("U2", 9), false))
 	assert.Empty(t, record.Missing(r, shows("U3", 20)), "nothing is restored")
 	correct, remove := record.Stale(r, given(shows("U3", 20), taint, "z", 0))
 	assert.Empty(t, correct)
@@ -27,7 +27,7 @@ func TestQuarantine(t *testing.T) {
 	assert.Equal(t, map[string]string{label: "c"}, next.Quarantined.Items(), "the end of the machine before counts for that machine")
 	assert.Equal(t, map[string]string{label: "a"}, r.Quarantined.Items(), "and the record that was read is as it was")
 	assert.Equal(t, map[string]string{taint: "b"}, next.Items())
-	assert.True(t, record.Write(r, next, late, false))
+	assert.True(t, record.WorthWriting(r, next, late, false))
 	assert.Equal(t, map[string]string{label: "a"}, record.Merge(r, shows("U2", 8, label, "z")).Quarantined.Items(), "an older state of the new machine does not")
 
 	accepted := record.AcceptNew(next)
@@ -53,7 +53,7 @@ func TestAQuarantineThatThePolicyEndsGivesTheMachineTheOldRecordAndKeepsWhatWasS
 	old := merged(shows("U1", 5, label, "a", taint, "old", "removed", "x"), shows("U1", 6, label, "a", taint, "old"))
 	old.Machine = record.Machine{SystemUUID: "A"}
 	o := record.Machine{SystemUUID: "B"}
-	r := record.Merge(record.Merge(record.Isolate(old, o, 8, record.Keeping{}), shows("U2", 9)), shows("U2", 10, taint, "b", "own", "x"))
+	r := record.Merge(record.Merge(record.Isolate(old, o, 8, record.EarlierRetention{}), shows("U2", 9)), shows("U2", 10, taint, "b", "own", "x"))
 	released := record.Release(r)
 	assert.Nil(t, released.Quarantined)
 	assert.Equal(t, map[string]string{label: "a", taint: "b", "own": "x"}, released.Items())

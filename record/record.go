@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -50,8 +51,8 @@ type Record struct {
 	MachineSince Version
 	// Followed is the Node whose record this one began with, because its machine registered under this name; see [Follow].
 	Followed string
-	// Derived are the labels that rules set last on the newest object, by key.
-	Derived map[string]Derived
+	// RuleLabels are the labels that rules set last on the newest object, by key.
+	RuleLabels map[string]RuleLabel
 	// Marks are items of the newest object that its end has brought, by key.
 	Marks map[string]Mark
 	// History is not read here. It is kept as it was stored.
@@ -155,13 +156,13 @@ func (r Record) Empty() bool {
 
 // Blank reports whether the record holds nothing of the machine that has the name, no removal either.
 func (r Record) Blank() bool {
-	return r.Quarantined == nil && len(r.Entries)+len(r.Derived)+len(r.unknown)+len(r.unknownNotShown) == 0
+	return r.Quarantined == nil && len(r.Entries)+len(r.RuleLabels)+len(r.unknown)+len(r.unknownNotShown) == 0
 }
 
 // Preloaded reports whether the record was written ahead for a Node that was never observed. Such a record has only the values that rules
 // derive for that Node.
 func (r Record) Preloaded() bool {
-	return len(r.Seen)+len(r.Entries)+len(r.Earlier) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.Derived) > 0
+	return len(r.Seen)+len(r.Entries)+len(r.Earlier) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.RuleLabels) > 0
 }
 
 // Observed returns the newest version of an object that was merged; 0 if none was.
@@ -252,20 +253,23 @@ func (r *Record) forget(floor Version) {
 	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return e.Removed && e.Version <= floor })
 }
 
+// AnyVersion is the newest version for [Record.Rebase] where it is not known which versions the API server has given out.
+const AnyVersion Version = math.MaxUint64
+
 // Rebase returns the record for use in the cluster of that UID. Its API server has given out versions up to newest. A record of another cluster
-// keeps its values but loses all UIDs and versions; foreign is then true. The same holds for a record of a state that a restored backup has
+// keeps its values but loses all UIDs and versions; versionsDropped is then true. The same holds for a record of a state that a restored backup has
 // undone.
 //
 // An empty cluster is one whose UID is not known; no record is of another one then.
-func (r Record) Rebase(cluster string, newest Version) (rebased Record, foreign bool) {
-	foreign = cluster != "" && r.Cluster != "" && r.Cluster != cluster || r.Newest().Version > newest
-	if foreign {
+func (r Record) Rebase(cluster string, newest Version) (rebased Record, versionsDropped bool) {
+	versionsDropped = cluster != "" && r.Cluster != "" && r.Cluster != cluster || r.Newest().Version > newest
+	if versionsDropped {
 		r = r.withoutVersions()
 	}
 	if cluster != "" {
 		r.Cluster = cluster
 	}
-	return r, foreign
+	return r, versionsDropped
 }
 
 func (r Record) withoutVersions() Record {

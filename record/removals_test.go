@@ -98,14 +98,14 @@ func TestRemovalsThatTheStampProvesAgainAndAgainLeadToNoWrite(t *testing.T) {
 	for range 3 {
 		o.Version++
 		next := record.Merge(r, o)
-		assert.False(t, record.Write(r, next, o, true))
+		assert.False(t, record.WorthWriting(r, next, o, true))
 		r = next
 	}
 }
 
 func TestTheRemovalsOfAMachineThatIsQuarantinedAreBounded(t *testing.T) {
 	old, version := churned(t, record.MaxRemovals, func(i int) string { return fmt.Sprintf("k-%04d", i) })
-	r := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "B"}, version+99, record.Keeping{}), shows("U3", version+100, label, "b"))
+	r := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "B"}, version+99, record.EarlierRetention{}), shows("U3", version+100, label, "b"))
 	r = record.Merge(r, shows("U2", version, kept("one-more", "v")...))
 	r = record.Merge(r, shows("U2", version+1, kept()...))
 	assert.LessOrEqual(t, len(removals(*r.Quarantined)), record.MaxRemovals)

@@ -15,7 +15,7 @@ func Rename(r Record, from, to string, shown bool) (renamed Record, changed bool
 	old, known := r.Entry(from)
 	e, taken := r.Entry(to)
 	taken = taken && !e.Removed
-	if !known || old.Removed || taken && e.Value != old.Value || r.Isolated() {
+	if !known || old.Removed || taken && e.Value != old.Value || r.WholeRecordQuarantined() {
 		return r, false
 	}
 	version := max(old.Version, r.Observed(r.DecidedOn(old)))

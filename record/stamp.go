@@ -14,16 +14,16 @@ type Stamp struct {
 	// that record is capture's to decide.
 	Followed string `json:"followed,omitempty"`
 	// Brought are keys that the Node had in its CREATE: recorded ones, and labels of the kubelet's own. Each has its value of that time, as
-	// [Listed] writes it.
+	// [StampValue] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
-	// Opened are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
-	Opened []string `json:"opened,omitzero"`
+	// TaintsBehindGate are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
+	TaintsBehindGate []string `json:"opened,omitzero"`
 	// Boot is the ID of the boot that the object's registration taints were last given for, or that was only noted; empty: none is known. If the
 	// machine runs another boot, it has rebooted since.
 	Boot string `json:"boot,omitempty"`
 }
 
-// Given is a value that nodekeep set, as [Listed] writes it.
+// Given is a value that nodekeep set, as [StampValue] writes it.
 type Given struct {
 	Value string `json:"value"`
 	// From is the version of the entry that the value is from; 0 if that entry had none. Only a newer entry says more than the Node.
@@ -60,7 +60,7 @@ func (s Stamp) Merge(items map[string]string, from Record, version Version) Stam
 	maps.Copy(given, s.Given)
 	for key, value := range items {
 		e, _ := from.Entry(key)
-		given[key] = Given{Value: Listed(key, value), From: e.Version, Version: version, Owners: e.Owners}
+		given[key] = Given{Value: StampValue(key, value), From: e.Version, Version: version, Owners: e.Owners}
 	}
 	s.Given = given
 	return s

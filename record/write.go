@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Write reports whether it is worth a write that an observation turned one record into another. Heartbeats never are. complete says
+// WorthWriting reports whether it is worth a write that an observation turned one record into another. Heartbeats never are. complete says
 // that the Node lacks nothing which the record would restore, and shows nothing stale.
-func Write(prev, next Record, o Observation, complete bool) bool {
+func WorthWriting(prev, next Record, o Observation, complete bool) bool {
 	final := o.Final || !o.DeletedAt.IsZero()
 	switch {
 	case final && prev.Observed(o.UID) < next.Observed(o.UID): // what comes after this state cannot be observed on this object
@@ -16,13 +16,13 @@ func Write(prev, next Record, o Observation, complete bool) bool {
 		return true
 	case !prev.DeletedAt.Equal(next.DeletedAt) && (prev.Newest().UID == next.Newest().UID || !next.DeletedAt.IsZero()):
 		return true
-	case !SameDerived(prev.Derived, next.Derived), len(next.Marks) > 0 && !maps.Equal(prev.Marks, next.Marks):
+	case !SameRuleLabels(prev.RuleLabels, next.RuleLabels), len(next.Marks) > 0 && !maps.Equal(prev.Marks, next.Marks):
 		return true
 	case len(prev.Marks) > 0 && len(next.Marks) == 0 && prev.Newest().UID == next.Newest().UID: // the object stays
 		return true
-	case next.Quarantined != nil && prev.Quarantined != nil && Write(*prev.Quarantined, *next.Quarantined, o, complete):
+	case next.Quarantined != nil && prev.Quarantined != nil && WorthWriting(*prev.Quarantined, *next.Quarantined, o, complete):
 		return true
-	case !slices.EqualFunc(prev.Earlier, next.Earlier, func(old, current Record) bool { return !Write(old, current, o, complete) }):
+	case !slices.EqualFunc(prev.Earlier, next.Earlier, func(old, current Record) bool { return !WorthWriting(old, current, o, complete) }):
 		return true
 	case len(next.Entries) == 0 && len(prev.Seen) == 0: // a first record that remembers nothing
 		return false
@@ -31,9 +31,9 @@ func Write(prev, next Record, o Observation, complete bool) bool {
 	}
 }
 
-// SameDerived reports whether rules say the same. It does not compare Brought and Since.
-func SameDerived(prev, next map[string]Derived) bool {
-	return maps.EqualFunc(prev, next, func(a, b Derived) bool {
+// SameRuleLabels reports whether rules say the same. It does not compare Brought and Since.
+func SameRuleLabels(prev, next map[string]RuleLabel) bool {
+	return maps.EqualFunc(prev, next, func(a, b RuleLabel) bool {
 		return a.Value == b.Value && a.Rule == b.Rule && a.Absent == b.Absent && a.Adopted == b.Adopted && a.End.Equal(b.End)
 	})
 }
@@ -62,7 +62,7 @@ func changes(prev, next Record, o Observation) bool {
 
 // Missing returns what the Node lacks of its record. The policy decides which of it is restored.
 func Missing(r Record, o Observation) (missing map[string]string) {
-	if r.Isolated() {
+	if r.WholeRecordQuarantined() {
 		return nil
 	}
 	for _, e := range r.Entries {
@@ -85,7 +85,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 // nothing. Records are lost, and older ones are put back. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
 	for key := range o.Stamp.Given {
-		if r.Isolated() || !o.untouched(key) || o.Unconfirmed[key] {
+		if r.WholeRecordQuarantined() || !o.untouched(key) || o.Unconfirmed[key] {
 			continue
 		}
 		given, _ := o.listed(key)

@@ -53,13 +53,13 @@ func TestWrite(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			prev := merged(tt.earlier...)
-			assert.Equal(t, tt.want, record.Write(prev, record.Merge(prev, tt.o), tt.o, !tt.incomplete))
+			assert.Equal(t, tt.want, record.WorthWriting(prev, record.Merge(prev, tt.o), tt.o, !tt.incomplete))
 		})
 	}
 	old := merged(u1)
 	next := old
 	next.Machine.SystemUUID = "other"
-	assert.True(t, record.Write(old, next, u1, true), "another machine has the name")
+	assert.True(t, record.WorthWriting(old, next, u1, true), "another machine has the name")
 }
 
 func TestMissing(t *testing.T) {

@@ -34,8 +34,8 @@ var (
 type Entry struct {
 	Record  record.Record
 	Version string
-	// Accepted is the side of a quarantined record that an operator has accepted; empty until then.
-	Accepted Side
+	// AcceptedSide is the side of a quarantined record that an operator has accepted; empty until then.
+	AcceptedSide Side
 	// Unlisted says that the ConfigMap lacks the label by which records are found, so caches do not hold it. Any Put restores the label.
 	Unlisted bool
 }
@@ -79,7 +79,7 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
 	r, err := verifyNode(node, cached.record.record(), cached.err)
-	return Entry{Record: r, Version: cached.version, Accepted: cached.accepted}, err
+	return Entry{Record: r, Version: cached.version, AcceptedSide: cached.accepted}, err
 }
 
 // GetFromAPI returns the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
@@ -215,7 +215,7 @@ func entryFrom(cm *corev1.ConfigMap, node string) (Entry, error) {
 
 // entry returns a record that was read from the document.
 func (d document) entry(r record.Record, version string) Entry {
-	return Entry{Record: r, Version: version, Accepted: d.side(r)}
+	return Entry{Record: r, Version: version, AcceptedSide: d.side(r)}
 }
 
 func (c *ConfigMaps) write(ctx context.Context, node string, written document, version string) (*corev1.ConfigMap, error) {

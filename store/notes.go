@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Notes are the ConfigMaps of the release namespace in which processes note what is in force. Any goroutine may use it.
-type Notes struct {
+// ConfigMapNotes are the ConfigMaps of the release namespace in which processes note what is in force. Any goroutine may use it.
+type ConfigMapNotes struct {
 	Client       kubernetes.Interface
 	Namespace    string
 	FieldManager string // of the writes
 }
 
 // Get reads a ConfigMap; nil: there is none.
-func (n Notes) Get(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+func (n ConfigMapNotes) Get(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	found, err := n.Client.CoreV1().ConfigMaps(n.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -33,7 +33,7 @@ func (n Notes) Get(ctx context.Context, name string) (*corev1.ConfigMap, error) 
 
 // Set sets keys of a ConfigMap, and removes those whose value is nil. If it does not exist, it is created. Otherwise this is a patch, because
 // capture needs no right to update ConfigMaps.
-func (n Notes) Set(ctx context.Context, name string, exists bool, data map[string]*string) (err error) {
+func (n ConfigMapNotes) Set(ctx context.Context, name string, exists bool, data map[string]*string) (err error) {
 	configMaps := n.Client.CoreV1().ConfigMaps(n.Namespace)
 	if exists {
 		body, encodeErr := json.Marshal(map[string]any{"data": data})

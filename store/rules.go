@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// AcceptedName is the ConfigMap of what is in force and what was accepted. So a restart is not taken for a new policy.
-const AcceptedName = "nodekeep-accepted"
+// AcceptedConfigMap is the ConfigMap of what is in force and what was accepted. So a restart is not taken for a new policy.
+const AcceptedConfigMap = "nodekeep-accepted"
 
 // Keys of that ConfigMap.
 const (
@@ -66,7 +66,7 @@ func (r *Rules) Run(ctx context.Context) {
 		}
 		if says := fmt.Sprint(err); err != nil && says != warned {
 			r.logger.Warn("it cannot be read which rules for labels are in force; until then, new rules only add labels to Nodes that register",
-				"configmap", AcceptedName, "error", err)
+				"configmap", AcceptedConfigMap, "error", err)
 			warned = says
 		} else if err == nil {
 			warned = ""
@@ -78,7 +78,7 @@ func (r *Rules) Run(ctx context.Context) {
 func (r *Rules) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rulesTimeout)
 	defer cancel()
-	found, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, AcceptedName, metav1.GetOptions{})
+	found, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, AcceptedConfigMap, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 
 func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 	inForce := func(rules string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: rules}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}, Data: map[string]string{store.RulesInForce: rules}}
 	}
 	for name, c := range map[string]struct {
 		objects []runtime.Object
@@ -34,10 +34,10 @@ func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 		"rules are in force":        {objects: []runtime.Object{inForce("new")}, free: []string{"new"}},
 		"the rules are emptied":     {objects: []runtime.Object{inForce("")}},
 		"only something else was accepted": {objects: []runtime.Object{&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.AcceptedPolicy: "{}"},
+			ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}, Data: map[string]string{store.AcceptedPolicy: "{}"},
 		}}, free: []string{"none"}},
 		"they were accepted, and not yet in force": {objects: []runtime.Object{&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old", store.RulesAccepted: "new"},
+			ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old", store.RulesAccepted: "new"},
 		}}, free: []string{"old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,14 +57,14 @@ func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 }
 
 func TestAClientThatDeletesTheConfigMapOfTheRulesHoldsNoRules(t *testing.T) {
-	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
+	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
 	rules := store.NewRules(client, namespace, "none", slog.New(slog.DiscardHandler))
 	require.NoError(t, rules.Read(t.Context()))
-	require.NoError(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
+	require.NoError(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), store.AcceptedConfigMap, metav1.DeleteOptions{}))
 	require.NoError(t, rules.Read(t.Context()))
 	assert.False(t, rules.Hold("old"))
 	assert.True(t, rules.Hold("none"), "and lets none through either")
-	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}}, metav1.CreateOptions{})
+	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, rules.Read(t.Context()))
 	assert.False(t, rules.Hold("old"), "nor does one without the key")
@@ -72,7 +72,7 @@ func TestAClientThatDeletesTheConfigMapOfTheRulesHoldsNoRules(t *testing.T) {
 
 func TestWhileTheRulesInForceCannotBeReadThoseThatWereReadLastCountAndOneWarningSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
+		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
 		var failing atomic.Bool
 		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return failing.Load(), nil, apierrors.NewServiceUnavailable("down")

@@ -43,17 +43,17 @@ type Explanation struct {
 	Kubelet bool   // it counts as the Node's own kubelet's
 	Outcome string // as in nodekeep_webhook_reviews_total
 
-	Brought     map[string]string         // items that the object comes with
-	Restored    map[string]string         // items that are set in the CREATE
-	Inline      map[string]string         // labels that are set in the CREATE by the second pass, where the self-test proves that it works
-	InlineRules map[string]record.Derived // labels of rules that are set then
-	Deferred    map[string]string         // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
-	Withheld    map[string]policy.Reason  // items that are recorded and not restored now
-	Rules       map[string]record.Derived // labels that rules set in the CREATE, and items that they remove
-	Later       map[string]record.Derived // labels that rules set and that wait for capture, behind the gate; where InlineRules has them, should the proof fail
-	Taints      []corev1.Taint            // set in addition, by rules and as registration taints
-	GateBrought bool                      // the object comes with it
-	GateOn      bool                      // once the webhook has answered; with what is inline, after the second pass
+	Brought       map[string]string           // items that the object comes with
+	Restored      map[string]string           // items that are set in the CREATE
+	Inline        map[string]string           // labels that are set in the CREATE by the second pass, where the self-test proves that it works
+	InlineRules   map[string]record.RuleLabel // labels of rules that are set then
+	Deferred      map[string]string           // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
+	Withheld      map[string]policy.Reason    // items that are recorded and not restored now
+	Rules         map[string]record.RuleLabel // labels that rules set in the CREATE, and items that they remove
+	DeferredRules map[string]record.RuleLabel // labels that rules set and that wait for capture, behind the gate; where InlineRules has them, should the proof fail
+	Taints        []corev1.Taint              // set in addition, by rules and as registration taints
+	GateBrought   bool                        // the object comes with it
+	GateOn        bool                        // once the webhook has answered; with what is inline, after the second pass
 
 	Patch []jsonpatchv2.Operation // of the first pass
 }
@@ -91,7 +91,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	e := Explanation{
 		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(p),
 		Restored: a.restored, Deferred: a.WithCause(plan.CauseRecord).Deferred().Values(), Withheld: withheldBy(a, k),
-		Rules: a.RuleLabelsInCreate(), Later: a.DeferredRuleLabels(), Taints: a.WithCause(plan.CauseDerivedTaint, plan.CauseRegistrationTaint).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
+		Rules: a.RuleLabelsInCreate(), DeferredRules: a.DeferredRuleLabels(), Taints: a.WithCause(plan.CauseDerivedTaint, plan.CauseRegistrationTaint).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
 		Patch: a.operations,
 	}
 	if !a.AnyDeferred() || !p.RestoresInline() {

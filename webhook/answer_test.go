@@ -83,7 +83,7 @@ func TestLabelsOfRulesThatTheSecondPassPutsInAreExplainedAsInline(t *testing.T) 
 			require.NoError(t, err)
 			assert.Equal(t, test.restored, explained.Inline)
 			assert.ElementsMatch(t, test.inline, slices.Collect(maps.Keys(explained.InlineRules)))
-			assert.ElementsMatch(t, test.later, slices.Collect(maps.Keys(explained.Later)))
+			assert.ElementsMatch(t, test.later, slices.Collect(maps.Keys(explained.DeferredRules)))
 			assert.Equal(t, test.gated, explained.GateOn)
 		})
 	}

@@ -25,8 +25,8 @@ type known struct {
 // forMachine returns what counts of the store for the machine that registers.
 func (k known) forMachine(in incoming, p policy.Policy) known {
 	rec, transition := p.Transition(in.machine, k.record, 0, k.now)
-	k.record, k.isolated = rec, rec.Isolated()
-	if k.found && transition != policy.Begins {
+	k.record, k.isolated = rec, rec.WholeRecordQuarantined()
+	if k.found && transition != policy.NewMachine {
 		k.follow = nil
 	}
 	if k.follow != nil {

@@ -60,7 +60,7 @@ func (in incoming) items(p policy.Policy) map[string]string {
 func (in incoming) observed(p policy.Policy) *observe.Node {
 	return &observe.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: in.node}, Taints: in.taints, Items: in.items(p), Machine: in.machine,
-		AnnotationBytes: policy.AnnotationBytes(in.annotations), Keep: p.Annotations(),
+		AnnotationBytes: policy.AnnotationBytes(in.annotations), ReadAnnotations: p.Annotations(),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -214,7 +213,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return deletionFailed, err
 		}
-		prev, _ := entry.Record.Rebase(d.Cluster(), math.MaxUint64)
+		prev, _ := entry.Record.Rebase(d.Cluster(), record.AnyVersion)
 		if prev.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
 			reread, err := d.node(ctx, hint)
 			if err != nil {
@@ -253,11 +252,11 @@ func (d *Deletions) merged(node *observe.Node, prev record.Record, mayBeNoted fu
 	result, _ := node.Transition(prev, current, d.Now())
 	o := node.Observation(result, current, d.Guard.InForce())
 	next = node.Merge(result, o, current, d.Now())
-	if record.Write(prev, next, o, false) {
+	if record.WorthWriting(prev, next, o, false) {
 		return next, true
 	}
 	o.Final = true
-	return next, record.Write(prev, next, o, false) && mayBeNoted()
+	return next, record.WorthWriting(prev, next, o, false) && mayBeNoted()
 }
 
 // node reads a Node from the API server. It is nil without an error if there is no Node of that name and UID.

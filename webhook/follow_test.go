@@ -47,7 +47,7 @@ func gone(node string, items map[string]string, modify ...func(*record.Record)) 
 // begun returns the record of a Node that another machine has, since machine A had the name.
 func begun(node string, items map[string]string, age time.Duration) record.Record {
 	machine := record.Machine{SystemUUID: machineB}
-	r := record.SetAside(gone(node, items, func(r *record.Record) { r.DeletedAt = time.Now().Add(-age) }), machine, 49, record.Keeping{})
+	r := record.SetAside(gone(node, items, func(r *record.Record) { r.DeletedAt = time.Now().Add(-age) }), machine, 49, record.EarlierRetention{})
 	return record.Merge(r, record.Observation{UID: "new", Version: 50, Items: map[string]record.Item{"rack": {Value: "9", Owner: record.Client}}})
 }
 

@@ -83,7 +83,7 @@ func (c *golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
 	}
 	if r != nil {
 		s.record, _ = c.policy.Transition(s.machine(), *r, 0, time.Now())
-		s.otherMachine = s.record.Isolated()
+		s.otherMachine = s.record.WholeRecordQuarantined()
 	}
 	if c.policy.LabelRules().Empty() { // what rules set, requireAsDecided does not know
 		requireAsDecided(t, s)

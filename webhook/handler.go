@@ -103,7 +103,7 @@ func (h *Handler) known(node string, p policy.Policy) known {
 	}
 	if p.Follows() && (!k.found || err == nil) {
 		k.follow = func(node string, machine record.Machine) (record.Record, bool) {
-			return h.follow(node, machine, p.Keeping(k.now))
+			return h.follow(node, machine, p.EarlierRetention(k.now))
 		}
 	}
 	return k
@@ -111,16 +111,16 @@ func (h *Handler) known(node string, p policy.Policy) known {
 
 // follow returns the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
 // follow one. A record of it exists, and capture finds out whether its Node is deleted. Until then it has the taints that any of them had.
-func (h *Handler) follow(node string, machine record.Machine, keeping record.Keeping) (r record.Record, undecided bool) {
+func (h *Handler) follow(node string, machine record.Machine, keeping record.EarlierRetention) (r record.Record, undecided bool) {
 	records, err := h.records.ListByMachine(machine)
 	if err != nil {
 		h.warnings.Do(func() { h.logger.Error("records of a machine cannot be found; nothing is followed", "error", err) })
 		return record.Record{}, true
 	}
-	records = keeping.WithEarlier(records)
+	records = keeping.Flatten(records)
 	old, found, several := record.Predecessor(node, machine, records)
 	if !found {
-		r, names := record.Tainted(node, machine, records)
+		r, names := record.TaintsOnlyOf(node, machine, records)
 		return r, len(several)+len(names) > 0
 	}
 	return observe.Follow(old, node, machine, keeping.Now), false

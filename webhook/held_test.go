@@ -12,15 +12,15 @@ import (
 
 func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 	const leftOver, taint = "installer.example.com/left-over", "installer.example.com/slow:NoSchedule"
-	old := map[string]record.Derived{"tier": {Value: "one", Rule: "old"}}
-	removed := map[string]record.Derived{leftOver: {Rule: "old", Absent: true}}
+	old := map[string]record.RuleLabel{"tier": {Value: "one", Rule: "old"}}
+	removed := map[string]record.RuleLabel{leftOver: {Rule: "old", Absent: true}}
 	const two, big, wins = "{name: new, set: {tier: two}}", "{name: new, set: {size: big}}", "{name: new, set: {tier: two}, precedence: rule}"
 	const clean = "{name: new, ensureAbsent: [" + leftOver + ", \"" + taint + "\"]}"
 	type labels = map[string]string
 	for name, c := range map[string]struct {
 		rules    string
-		derived  map[string]record.Derived // in the record
-		recorded labels                    // by clients
+		derived  map[string]record.RuleLabel // in the record
+		recorded labels                      // by clients
 		brings   labels
 		foreign  bool // another machine has the name
 		held     labels
@@ -31,7 +31,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 		"no rules any more":            {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
 		"another machine":              {rules: two, derived: old, foreign: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
 		"a label that the Node brings": {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
-		"a rule that won before still wins over what the Node brings": {rules: wins, derived: map[string]record.Derived{"tier": {Value: "two", Rule: "new"}}, brings: labels{"tier": "mine"}, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
+		"a rule that won before still wins over what the Node brings": {rules: wins, derived: map[string]record.RuleLabel{"tier": {Value: "two", Rule: "new"}}, brings: labels{"tier": "mine"}, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
 		"a rule that wins over what the Node brings":                  {rules: wins, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
 		"a rule that wins over what is restored":                      {rules: wins, recorded: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
 		"a removal of what the Node brings":                           {rules: clean, brings: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
@@ -42,7 +42,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := load(t, "labels: {rules: ["+c.rules+"]}")
 			k := known{current: true, record: record.New("n1", record.Object{}, c.recorded)}
-			k.record.Derived, k.record.Machine = c.derived, record.Machine{SystemUUID: "a"}
+			k.record.RuleLabels, k.record.Machine = c.derived, record.Machine{SystemUUID: "a"}
 			installers := corev1.Taint{Key: "installer.example.com/slow", Effect: corev1.TaintEffectNoSchedule}
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, labels: c.brings, taints: []corev1.Taint{installers}, machine: record.Machine{SystemUUID: "a"}}
 			if c.foreign {
@@ -74,7 +74,7 @@ func labelsAfter(in incoming, d decision) labels {
 func TestWhileRulesAreHeldAKubeletStillCarriesNoProtectedLabelInItsOwnCREATE(t *testing.T) {
 	const role = "node-role.kubernetes.io/gpu"
 	k := known{current: true, record: record.New("n1", record.Object{}, nil)}
-	k.record.Derived, k.record.Machine = map[string]record.Derived{role: {Rule: "old"}}, record.Machine{SystemUUID: "a"}
+	k.record.RuleLabels, k.record.Machine = map[string]record.RuleLabel{role: {Rule: "old"}}, record.Machine{SystemUUID: "a"}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, machine: record.Machine{SystemUUID: "a"}}
 
 	held := decide(in, k, policy.Default().WithRulesHeld(true))

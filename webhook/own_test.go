@@ -33,8 +33,8 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 		"of a kubelet": {sample, record.Record{}, policy.CreateByKubelet, 1},
 		"of a kubelet, if the record has one too":            {sample, recorded, policy.CreateByKubelet, 1},
 		"of a kubelet, if a client removed one":              {sample, record.Forget(recorded, []string{"example.com/pool"}), policy.CreateByKubelet, 1},
-		"of a kubelet that brings as many as there may be":   {plural(policy.MaxOwn), record.Record{}, policy.CreateByKubelet, policy.MaxOwn},
-		"but none of one that brings more":                   {plural(policy.MaxOwn + 1), record.Record{}, policy.CreateByKubelet, 0},
+		"of a kubelet that brings as many as there may be":   {plural(policy.MaxKubeletItems), record.Record{}, policy.CreateByKubelet, policy.MaxKubeletItems},
+		"but none of one that brings more":                   {plural(policy.MaxKubeletItems + 1), record.Record{}, policy.CreateByKubelet, 0},
 		"nor of one that brings more than a Node has":        {plural(100_000), record.Record{}, policy.CreateByKubelet, 0},
 		"nor of another client: these are a client's labels": {sample, record.Record{}, policy.CreateByOther, 0},
 	} {
@@ -44,7 +44,7 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 		})
 	}
 	in := incoming{node: "n1", labels: sample, occasion: policy.CreateByKubelet}
-	ruled := plan.Plan{RuleLabels: map[string]record.Derived{"example.com/pool": {}}}
+	ruled := plan.Plan{RuleLabels: map[string]record.RuleLabel{"example.com/pool": {}}}
 	assert.Empty(t, ruled.ItemsOfCreate(in.observed(policy.Default()), recorded, policy.Default(), in.occasion), "a rule's value takes its place")
 }
 

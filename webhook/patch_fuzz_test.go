@@ -97,7 +97,7 @@ func requireAsPromised(t *testing.T, s situation) {
 		require.Empty(t, s.updated.Annotations[policy.TaintsAnnotation])
 		return
 	}
-	for _, wanted := range s.policy.TaintsFor(s.labelsOf(s.updated.Labels, s.missing().Protected)) {
+	for _, wanted := range s.policy.TaintsFor(s.labelsOf(s.updated.Labels, s.missing().Deferred)) {
 		item := record.TaintKey(wanted)
 		require.Contains(t, stored, item, "a rule wants it")
 		if _, brought := annotations[item]; !brought && stored[item] != wanted.Value {
@@ -120,7 +120,7 @@ func (s situation) count(seen map[string]int) {
 		brought = brought || record.IsTaint(item)
 	}
 	derived := policy.DerivedTaints(s.updated.Annotations[policy.TaintsAnnotation])
-	final := s.labelsOf(s.updated.Labels, s.missing().Protected)
+	final := s.labelsOf(s.updated.Labels, s.missing().Deferred)
 	for _, wanted := range s.policy.TaintsFor(final) {
 		keptOut = keptOut || stamped && !slices.Contains(derived, wanted)
 	}
@@ -180,7 +180,7 @@ func requireAsDecided(t *testing.T, s situation) {
 	}
 	require.Equal(t, withoutOwn(annotations), withoutOwn(s.updated.Annotations))
 	switch {
-	case len(restore.Protected) > 0:
+	case len(restore.Deferred) > 0:
 		require.True(t, policy.DefaultGate.Holds(s.updated.Spec.Taints), "a label waits and nothing keeps workloads off")
 	case s.current && !s.kept():
 		require.False(t, policy.DefaultGate.Present(s.updated.Spec.Taints), "nothing waits and the gate is on")
@@ -214,8 +214,8 @@ func (s situation) missing() policy.Restore {
 	if s.byKubelet {
 		occasion = policy.CreateByKubelet
 	}
-	current := policy.Kept{Items: s.brings(), Machine: s.machine(), AnnotationBytes: policy.AnnotationBytes(s.old.Annotations)}
-	return s.policy.Restorable(current, policy.Kept{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
+	current := policy.KeptItems{Items: s.brings(), Machine: s.machine(), AnnotationBytes: policy.AnnotationBytes(s.old.Annotations)}
+	return s.policy.Restorable(current, policy.KeptItems{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
 }
 
 // brings returns the items of the Node as it came.
@@ -278,7 +278,7 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 	_, cordoned := restore.Add[policy.Cordon]
 	require.Equal(t, s.old.Spec.Unschedulable || cordoned, s.updated.Spec.Unschedulable)
 	_, stamped := s.updated.Annotations[policy.StampAnnotation]
-	if final := s.labelsOf(restore.Add, restore.Protected); stamped || !policy.DefaultGate.Present(s.updated.Spec.Taints) {
+	if final := s.labelsOf(restore.Add, restore.Deferred); stamped || !policy.DefaultGate.Present(s.updated.Spec.Taints) {
 		for _, taint := range s.policy.TaintsFor(final) {
 			if put(taint) {
 				byRule = append(byRule, taint)
@@ -324,9 +324,9 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	given, brought, annotations := map[string]record.Given{}, map[string]string{}, map[string]string{}
 	for item, value := range restore.Add {
 		e, _ := s.record.Entry(item)
-		given[item] = record.Given{Value: record.Listed(item, value), From: e.Version, Owners: e.Owners}
+		given[item] = record.Given{Value: record.StampValue(item, value), From: e.Version, Owners: e.Owners}
 		if stamp.Given[item].Owners == "" { // there was no room, or managedFields cannot be read
-			given[item] = record.Given{Value: record.Listed(item, value), From: e.Version}
+			given[item] = record.Given{Value: record.StampValue(item, value), From: e.Version}
 		}
 	}
 	for item, value := range s.brings() {
@@ -335,15 +335,15 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 		switch keeps, _ := s.policy.Keeps(item); {
 		case replaced || policy.DefaultGate.Matches(record.Taint(item, "")):
 		case remembered:
-			brought[item] = record.Listed(item, value)
+			brought[item] = record.StampValue(item, value)
 		case !keeps || !s.byKubelet || s.kept():
 		case record.IsLabel(item):
 			annotations[item] = value
 		case record.IsTaint(item) && s.removed(item): // a taint of the start, which a client removed from the machine before
-			annotations[item] = record.Listed(item, value)
+			annotations[item] = record.StampValue(item, value)
 		}
 	}
-	if len(annotations) <= policy.MaxOwn {
+	if len(annotations) <= policy.MaxKubeletItems {
 		maps.Copy(brought, annotations)
 	}
 	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)
@@ -356,7 +356,7 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	next := record.Join(s.updated.Labels, s.updated.Spec.Taints)
 	record.JoinAnnotations(next, s.updated.Annotations)
 	for key, set := range stamp.Given {
-		require.Equal(t, set.Value, record.Listed(key, next[key]), "the stamp says that the object has it")
+		require.Equal(t, set.Value, record.StampValue(key, next[key]), "the stamp says that the object has it")
 	}
 }
 

@@ -21,7 +21,7 @@ func (d decision) ownersAfter(in incoming, k known, p policy.Policy) owners {
 	given := map[string]record.Owners{}
 	for key := range d.restored {
 		e, _ := k.record.Entry(key)
-		if lasting := observe.Lasting(e.Owners, p); lasting != "" {
+		if lasting := observe.RestorableOwners(e.Owners, p); lasting != "" {
 			given[key] = lasting
 		}
 	}

@@ -27,9 +27,9 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	if !stamped || !p.Gate().Holds(in.taints) {
 		return unchanged
 	}
-	state := policy.AnnotationContent{Taints: policy.DerivedTaints(unchanged.annotations[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(unchanged.annotations[policy.LabelsAnnotation])}
+	state := policy.AnnotationContent{Taints: policy.DerivedTaints(unchanged.annotations[policy.TaintsAnnotation]), Labels: policy.RuleLabelsOf(unchanged.annotations[policy.LabelsAnnotation])}
 	prev := in
-	prev.labels = classify.RemoveDerived(in.labels, state.Labels)
+	prev.labels = classify.WithoutRuleLabels(in.labels, state.Labels)
 	due, _ := k.planFor(prev, prev.observed(p), p).WithoutItems(func(desired plan.DesiredItem) bool { // what the Node brought as a rule wants it
 		value, shown := in.labels[desired.Item]
 		return shown && !desired.Removed && value == desired.Value
@@ -41,7 +41,7 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	d := decision{Plan: inline, outcome: restoredInline, restored: inline.WithCause(plan.CauseRecord).Values()}
 	labels := maps.Clone(state.Labels)
 	if labels == nil {
-		labels = map[string]record.Derived{}
+		labels = map[string]record.RuleLabel{}
 	}
 	maps.Copy(labels, inline.RuleLabels)
 	state.Labels = labels

@@ -40,8 +40,8 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	tail = applied(t, request.Object.Raw, response)
 	requireOnlyOursChanged(t, request.Object.Raw, tail)
 	prev, result := typed(t, request.Object.Raw), typed(t, tail)
-	absent := policy.DerivedLabels(result.Annotations[policy.LabelsAnnotation])
-	maps.DeleteFunc(absent, func(_ string, label record.Derived) bool { return !label.Absent })
+	absent := policy.RuleLabelsOf(result.Annotations[policy.LabelsAnnotation])
+	maps.DeleteFunc(absent, func(_ string, label record.RuleLabel) bool { return !label.Absent })
 	requireTaintsStay(t, request.Object.Raw, tail, absent)
 	requireOwnersStay(t, prev, result)
 	require.False(t, prev.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was removed")
@@ -190,7 +190,7 @@ func fieldsOwned(t testing.TB, entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 // requireTaintsStay says that the taints which an object brought are still there, in their order and with all their fields,
 // also those that this version does not know; only copies of the gate and what rules remove may be gone, and values may be others. What is new
 // stands behind them, is no more than a taint that the API server takes, and doubles none.
-func requireTaintsStay(t testing.TB, head, tail []byte, absent map[string]record.Derived) {
+func requireTaintsStay(t testing.TB, head, tail []byte, absent map[string]record.RuleLabel) {
 	t.Helper()
 	brought, stored := taintsOf(t, head), taintsOf(t, tail)
 	removed := func(taint map[string]any) bool { return absent[fmt.Sprint(taint["key"], ":", taint["effect"])].Absent }

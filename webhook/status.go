@@ -122,7 +122,7 @@ func members(decoder *jsontext.Decoder, read func(name string) (proceed bool, er
 }
 
 // readDeclared reads the declared features that are used. The first other one shows that the kubelet declares some.
-func readDeclared(decoder *jsontext.Decoder, used classify.Features) (declared []string, err error) {
+func readDeclared(decoder *jsontext.Decoder, used classify.UsedFeatures) (declared []string, err error) {
 	if decoder.PeekKind() != '[' {
 		return nil, decoder.SkipValue()
 	}

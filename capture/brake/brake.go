@@ -22,8 +22,8 @@ const RetryInterval = 30 * time.Second
 
 // Options are what a Brake works with. All are required.
 type Options struct {
-	Notes  store.Notes // of the release namespace
-	Live   func() int  // how many Nodes live
+	Notes  store.ConfigMapNotes // of the release namespace
+	Live   func() int           // how many Nodes live
 	Warn   func(reason, format string, args ...any)
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -57,7 +57,7 @@ func (b *Brake) ReserveCorrection(ctx context.Context, node string, created time
 		b.setHeld(node, b.heldUntil)
 		return false, nil
 	}
-	state, err := b.Notes.Get(ctx, store.AcceptedName)
+	state, err := b.Notes.Get(ctx, store.AcceptedConfigMap)
 	if err != nil {
 		return false, err
 	}
@@ -77,15 +77,16 @@ func (b *Brake) ReserveCorrection(ctx context.Context, node string, created time
 		if known {
 			return false, nil
 		}
+		// An unknown count is written: the hour begins after which corrections are allowed again.
 	} else {
 		b.reported = time.Time{}
 		b.setHeld(node, time.Time{})
 	}
 	next := count.encodeWithOneMore(now)
 	if state == nil {
-		err = b.Notes.Set(ctx, store.AcceptedName, false, map[string]*string{store.Corrected: &next})
+		err = b.Notes.Set(ctx, store.AcceptedConfigMap, false, map[string]*string{store.Corrected: &next})
 	} else {
-		_, err = b.Notes.Client.CoreV1().ConfigMaps(b.Notes.Namespace).Patch(ctx, store.AcceptedName, types.MergePatchType,
+		_, err = b.Notes.Client.CoreV1().ConfigMaps(b.Notes.Namespace).Patch(ctx, store.AcceptedConfigMap, types.MergePatchType,
 			store.PatchOf(state, store.Corrected, next), metav1.PatchOptions{FieldManager: b.Notes.FieldManager})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // another replica was faster
@@ -107,7 +108,7 @@ func (b *Brake) setHeld(node string, deadline time.Time) {
 func (b *Brake) report(nodes, total int, known bool) {
 	share := fmt.Sprintf("%d of %d did", nodes, total)
 	if !known {
-		share = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
+		share = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedConfigMap)
 	}
 	b.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", total, "known", known)
 	b.Warn(ChangesHeld,

@@ -68,7 +68,7 @@ func judge(state map[string]string, live int, now time.Time) (count correctedCou
 	accepted := acceptedWithinHour(state[store.CorrectionsAccepted], now)
 	count, known = parseCounts(state[store.Corrected], now)
 	if !known && !accepted {
-		count = correctedCounts{now.Unix() / 60: live} // it counts as all there may be, for an hour
+		count = correctedCounts{now.Unix() / 60: live} // as if all live Nodes had been corrected now, so that no more are for an hour
 	}
 	return count, known, accepted || count.mayCorrect(live)
 }

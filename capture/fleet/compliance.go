@@ -70,8 +70,8 @@ func (c *Compliance) Observe(node string, uid types.UID, violations []governance
 	return next.brokenSince
 }
 
-// Overdue notes what is wrong with a Node now, and reports whether it has broken a rule for as long as the policy allows before the taint. Else
-// due is how long it still may; 0: for ever.
+// Overdue notes what is wrong with a Node now, and reports whether it has broken a rule for as long as the policy allows before the taint. If
+// not, remaining is how long it may still break the rule; 0 means for ever.
 func (c *Compliance) Overdue(node string, uid types.UID, violations []governance.Violation, now time.Time) (overdue bool, remaining time.Duration) {
 	start := c.Observe(node, uid, violations, now)
 	_, delay, taints := c.rules().Noncompliant()

@@ -24,7 +24,7 @@ func CountAltered(nodes iter.Seq[Node], inputs plan.Inputs) (changed, renamed, t
 			continue
 		}
 		total++
-		if plan.RulesRemoveOrReplaceLabels(node.Record, node.Live, inputs) { // without a record, only the Node shows it
+		if plan.RulesRemoveOrReplaceLabels(node.Record, node.Live, inputs) { // a Node without a record counts, too: its annotation lists the labels of rules
 			changed++
 		}
 		if plan.MigrationsRemoveLabel(node.Record, node.Live, inputs) {
@@ -36,16 +36,16 @@ func CountAltered(nodes iter.Seq[Node], inputs plan.Inputs) (changed, renamed, t
 
 // CountMigrations counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are. A Node counts once for each
 // migration.
-func CountMigrations(nodes iter.Seq[Node], p policy.Policy, guarded bool) map[policy.MigrationState]int {
+func CountMigrations(nodes iter.Seq[Node], p policy.Policy, guardInForce bool) map[policy.MigrationState]int {
 	states := map[policy.MigrationState]int{}
 	for node := range nodes {
 		switch {
 		case node.Live == nil && node.Recorded:
 			for _, m := range p.Migrations() {
-				states[m.StateAway(node.Record)]++
+				states[m.StateInRecord(node.Record)]++
 			}
 		case node.Live != nil && node.Live.Fault == nil:
-			metadata := node.Live.Metadata(node.Record, p, guarded)
+			metadata := node.Live.Metadata(node.Record, p, guardInForce)
 			for _, m := range p.Migrations() {
 				states[m.StateOn(p, metadata)]++
 			}

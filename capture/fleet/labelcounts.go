@@ -93,7 +93,7 @@ func (l *labelCount) sums(now time.Time) (seconds, coreSeconds float64) {
 }
 
 // Update counts the new state of a Node instead of the one before; nil: there is none.
-func (c *LabelCounts) Update(prev, node *observe.Slim) {
+func (c *LabelCounts) Update(prev, node *observe.CompactNode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.keys) == 0 {
@@ -103,7 +103,7 @@ func (c *LabelCounts) Update(prev, node *observe.Slim) {
 	c.count(node, 1)
 }
 
-func (c *LabelCounts) count(slim *observe.Slim, nodes int) {
+func (c *LabelCounts) count(slim *observe.CompactNode, nodes int) {
 	if slim == nil {
 		return
 	}

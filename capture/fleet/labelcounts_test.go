@@ -48,12 +48,12 @@ func counted(t *testing.T, item prometheus.Collector) map[string]seriesOf {
 	return found
 }
 
-func slimNode(name, uid, cpu string, labels map[string]string) *observe.Slim {
+func slimNode(name, uid, cpu string, labels map[string]string) *observe.CompactNode {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: "1", Labels: labels}}
 	if cpu != "" {
 		node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	}
-	return observe.SlimOf(observe.FromNode(node))
+	return observe.CompactNodeOf(observe.FromNode(node))
 }
 
 func TestTheSeriesByLabelAreBounded(t *testing.T) {

@@ -9,8 +9,8 @@ type Outcome string
 const (
 	Collected    Outcome = "collected" // removed
 	WouldCollect Outcome = "dry_run"   // would have been removed
-	Kept         Outcome = "kept"      // seen live, it is not due: the Node lives, or another client has changed or removed the record
-	PutBack      Outcome = "put_back"  // removed, and put back because the Node registered in that very moment, or may have
+	Kept         Outcome = "kept"      // the last read before the removal showed that it is not due: the Node exists, or another client has changed or removed the record
+	PutBack      Outcome = "put_back"  // removed and written again, because the Node registered at the same time, or may have
 	Failed       Outcome = "failed"    // the API server did not answer as it should; the sweep has ended
 )
 

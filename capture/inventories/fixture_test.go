@@ -38,7 +38,7 @@ func newProcess(t *testing.T, sections string) *process {
 	clock := now
 	p := &process{t: t, policy: loaded, clock: &clock, machines: map[string]string{}}
 	p.Sources = New(Options{
-		Notes: store.Notes{Client: fake.NewClientset()}, Policy: func() policy.Policy { return p.policy }, Controller: nodes{p}, Records: records{&p.Memory, p},
+		Notes: store.ConfigMapNotes{Client: fake.NewClientset()}, Policy: func() policy.Policy { return p.policy }, Controller: nodes{p}, Records: records{&p.Memory, p},
 		ClusterUID: func() string { return "" }, CountAltered: func(policy.Policy, map[string]inventory.Snapshot) (altered, total int) {
 			return 0, len(p.machines)
 		},

@@ -121,13 +121,13 @@ func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, v
 		}
 	}
 	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.facts(p, name, machine.SystemUUID, nil)}
-	next = record.Record{Node: name, Cluster: s.ClusterUID(), Machine: machine, DeletedAt: truncateToSecond(s.Now()), Derived: fromInventory(p, facts, s.Now())}
+	next = record.Record{Node: name, Cluster: s.ClusterUID(), Machine: machine, DeletedAt: truncateToSecond(s.Now()), RuleLabels: fromInventory(p, facts, s.Now())}
 	if version == "" {
-		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
+		return next, "", machine.SystemUUID != "" && len(next.RuleLabels) > 0
 	}
 	old := entry.Record
 	fresh := p.Retention() == 0 || s.Now().Sub(old.DeletedAt) < p.Retention()/preloadRefreshDivisor
-	if len(next.Derived) == 0 || machine.SystemUUID == "" || old.Machine == machine && record.SameDerived(old.Derived, next.Derived) && fresh {
+	if len(next.RuleLabels) == 0 || machine.SystemUUID == "" || old.Machine == machine && record.SameRuleLabels(old.RuleLabels, next.RuleLabels) && fresh {
 		return record.Record{}, "", false
 	}
 	return next, version, true
@@ -135,10 +135,10 @@ func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, v
 
 // fromInventory returns the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
 // are left out.
-func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
+func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (ruleLabels map[string]record.RuleLabel) {
 	result := p.Classify(facts, nil, now)
 	known := p.LabelRules().FromInventory(result)
-	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return !slices.Contains(known, key) })
+	maps.DeleteFunc(result.Labels, func(key string, _ record.RuleLabel) bool { return !slices.Contains(known, key) })
 	if len(result.Labels) == 0 {
 		return nil
 	}

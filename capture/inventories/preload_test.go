@@ -43,7 +43,7 @@ func unpaced(context.Context) error { return nil }
 func TestNoMoreRecordsAreWrittenAheadThanTheBound(t *testing.T) {
 	p := newProcess(t, listedRacks)
 	for i := range maxPreloaded - 1 {
-		p.holds(record.Record{Node: fmt.Sprintf("before-%d", i), Derived: map[string]record.Derived{"example.com/rack": {Value: "r1", Rule: "rack"}}})
+		p.holds(record.Record{Node: fmt.Sprintf("before-%d", i), RuleLabels: map[string]record.RuleLabel{"example.com/rack": {Value: "r1", Rule: "rack"}}})
 	}
 	p.lists("ahead-1", "ahead-2", "ahead-3")
 	require.NoError(t, p.preloadOnce(t.Context(), unpaced))
@@ -56,7 +56,7 @@ func TestARecordOfAMachineInQuarantineIsNotWrittenOver(t *testing.T) {
 	old := record.Record{
 		Node: "n1", Seen: []record.Object{{UID: "a", Version: 10}}, Entries: []record.Entry{{Key: "k", Value: "v", Version: 10}}, DeletedAt: truncateToSecond(now.Add(-time.Hour)),
 	}
-	isolated := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "other"}, 19, record.Keeping{}), record.Observation{UID: "b", Version: 20})
+	isolated := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "other"}, 19, record.EarlierRetention{}), record.Observation{UID: "b", Version: 20})
 	p.holds(isolated)
 	prev := p.record()
 	p.lists("n1")

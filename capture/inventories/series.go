@@ -6,7 +6,7 @@ import (
 	"nodekeep.dev/nodekeep/inventory/fetch"
 )
 
-// series are those of the sources that the policy has. There are at most as many as these.
+// series describes the metrics of inventory sources. Only sources of the policy have series, which bounds their number.
 type series struct {
 	age, nodes, stale, failed, left *prometheus.Desc
 }

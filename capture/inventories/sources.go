@@ -20,14 +20,14 @@ import (
 
 // Options are what Sources work with. All are required but Files.
 type Options struct {
-	Notes      store.Notes // of the release namespace; it has the sources that are ConfigMaps, too
-	Files      string      // the folder of the files that the policy names below [inventory.Mounts]
+	Notes      store.ConfigMapNotes // of the release namespace; it has the sources that are ConfigMaps, too
+	Files      string               // the folder of the files that the policy names below [inventory.Mounts]
 	Policy     func() policy.Policy
 	Controller Controller
 	Records    RecordStore
 	ClusterUID func() string
 	// CountAltered counts all live Nodes (total), and those on which a policy would change labels (altered). Snapshots in replaced count instead of those in force.
-	CountAltered func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int)
+	CountAltered func(p policy.Policy, replacements map[string]inventory.Snapshot) (altered, total int)
 	// OnChange is called when facts have changed.
 	OnChange func()
 	// Warn creates an Event about the NodePolicy.
@@ -125,8 +125,8 @@ func (s *state) neverInForce() bool {
 	return !s.hasSnapshot && (s.failure != "" || s.held != nil) && s.lastStatus != nil && s.lastStatus.InForce == ""
 }
 
-// countingSource is a source and its snapshot that counts now.
-type countingSource struct {
+// usableSource is a source and its snapshot that counts now.
+type usableSource struct {
 	name     string
 	preload  bool
 	snapshot inventory.Snapshot
@@ -134,7 +134,7 @@ type countingSource struct {
 
 // current returns the sources of a policy whose snapshots count now: those that were read and are not stale. Those in replacements count instead of those
 // in force. There are none if no rule uses an inventory.
-func (s *Sources) current(p policy.Policy, replacements map[string]inventory.Snapshot) (counting []countingSource) {
+func (s *Sources) current(p policy.Policy, replacements map[string]inventory.Snapshot) (usable []usableSource) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
 	}
@@ -147,10 +147,10 @@ func (s *Sources) current(p policy.Policy, replacements map[string]inventory.Sna
 			snapshot, counts = st.inForce, true
 		}
 		if counts {
-			counting = append(counting, countingSource{source.Name, source.Preload, snapshot})
+			usable = append(usable, usableSource{source.Name, source.Preload, snapshot})
 		}
 	}
-	return counting
+	return usable
 }
 
 // facts returns the facts of a Node. A source that does not count now, or lists another machine, is not in them.
@@ -218,7 +218,7 @@ func (s *Sources) stateOf(source inventory.Source) *state {
 		st = &state{failures: map[fetch.Reason]int{}}
 		s.sources[source.Name] = st
 	}
-	st.source, st.version = source, "" // what is kept of an answer may be more now
+	st.source, st.version = source, "" // no version: the next read gets the whole answer again, since the changed policy may keep more of it
 	return st
 }
 

@@ -12,25 +12,25 @@ const (
 // Coalescer has changes of a Node that follow each other closely recorded together. It is in memory only. Any goroutine may call its
 // methods; one at a time works on a Node.
 type Coalescer struct {
-	interval  time.Duration      // 0: no write waits
-	usedUntil *recent[time.Time] // by Node: when its allowance of writes is full again (a leaky bucket)
+	interval   time.Duration      // 0: no write waits
+	refilledAt *recent[time.Time] // by Node: when its allowance of writes is full again (a leaky bucket)
 }
 
 // NewCoalescer returns a coalescer that allows one write in each interval, after a burst of recordBurst.
 func NewCoalescer(interval time.Duration) *Coalescer {
-	return &Coalescer{interval: interval, usedUntil: newRecent[time.Time](2 * recordBurst * interval)}
+	return &Coalescer{interval: interval, refilledAt: newRecent[time.Time](2 * recordBurst * interval)}
 }
 
 // Wait returns how long the record of a Node must not be written yet; 0: it may be now.
 func (c *Coalescer) Wait(node string, now time.Time) time.Duration {
-	return max(0, c.usedUntil.get(node, now).Sub(now.Add((recordBurst-1)*c.interval)))
+	return max(0, c.refilledAt.get(node, now).Sub(now.Add((recordBurst-1)*c.interval)))
 }
 
 // Wrote notes a write.
 func (c *Coalescer) Wrote(node string, now time.Time) {
-	end := c.usedUntil.get(node, now)
+	end := c.refilledAt.get(node, now)
 	if end.Before(now) {
 		end = now
 	}
-	c.usedUntil.put(node, end.Add(c.interval), now)
+	c.refilledAt.put(node, end.Add(c.interval), now)
 }

@@ -51,7 +51,7 @@ func (r *recent[V]) put(key any, value V, now time.Time) {
 	r.fresh[hash] = value
 }
 
-// count returns how many of the entries are meant.
+// count returns how many entries match. An entry of the previous window does not count if a newer one has its key.
 func (r *recent[V]) count(match func(V) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -81,8 +81,9 @@ func (s *Standby) overdue(work *dueWork, now time.Time) bool {
 	return now.Sub(work.observed) >= StandbyDelay && now.Sub(s.progress) >= StandbyDelay
 }
 
-// Settle notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
-// another replica has set on the Node. A client that undoes its own edit makes no progress.
+// Settle notes that nothing is due for a Node any more. The parameters are the version of the Node's record and the items of the Node now. It returns what
+// was due and is on the Node: another replica has set it. If nothing of it is there and the record is the same, a client has only undone its own edit, which
+// is no progress of another replica.
 func (s *Standby) Settle(node, recordVersion string, items map[string]string, now time.Time) (setByOthers []plan.DesiredItem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

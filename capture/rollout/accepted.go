@@ -8,7 +8,7 @@ import (
 // maxAcceptedBytes is how many bytes the two policies that were accepted last may have together. A ConfigMap takes 1 MiB, with all else that it has.
 const maxAcceptedBytes = 1 << 20 * 9 / 10
 
-// acceptedUpdate returns the keys to write so that ConfigMap [store.AcceptedName], which has that data, has the policy in force and the one that was
+// acceptedUpdate returns the keys to write so that ConfigMap [store.AcceptedConfigMap], which has that data, has the policy in force and the one that was
 // accepted before; nil: nothing. A former value that is no valid policy is not kept: a client has written it.
 func acceptedUpdate(data map[string]string, manifest string, gate policy.Gate) map[string]*string {
 	former := data[store.AcceptedPolicy]

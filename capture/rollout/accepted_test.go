@@ -70,7 +70,7 @@ func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 func keeps(client kubernetes.Interface, manifest *string, leads *bool) *Rollout {
 	known := func(policy.Policy) bool { return true }
 	return New(Options{
-		Notes: store.Notes{Client: client}, Policy: policy.Default, Manifest: func() []byte { return []byte(*manifest) }, Controller: nodes{leads},
+		Notes: store.ConfigMapNotes{Client: client}, Policy: policy.Default, Manifest: func() []byte { return []byte(*manifest) }, Controller: nodes{leads},
 		FeaturesKnown: known, RulesJudgeable: known, CountAltered: func(policy.Policy) (changed, renamed, total int) { return 0, 0, 0 }, OnRelease: func() {},
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -89,7 +89,7 @@ func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 	kept := func() labels {
 		t.Helper()
 		r.keepAccepted(t.Context())
-		found, err := maps.Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
+		found, err := maps.Get(t.Context(), store.AcceptedConfigMap, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -111,25 +111,25 @@ func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 	kept()
 	assert.Equal(t, index, writes(), "nothing has changed")
 
-	require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesInForce: new("none")}))
+	require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedConfigMap, true, map[string]*string{store.RulesInForce: new("none")}))
 	manifest = manifestWith("b")
 	combined := labels{store.AcceptedPolicy: manifestWith("b"), store.AcceptedBefore: manifestWith("a"), store.RulesInForce: "none"}
 	assert.Equal(t, combined, kept())
 	for name, value := range map[string]*string{"removes": nil, "replaces": new("{}")} {
-		require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.AcceptedPolicy: value}), name)
+		require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedConfigMap, true, map[string]*string{store.AcceptedPolicy: value}), name)
 		assert.Equal(t, combined, kept(), "a client %s it", name)
 	}
-	require.NoError(t, maps.Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
+	require.NoError(t, maps.Delete(t.Context(), store.AcceptedConfigMap, metav1.DeleteOptions{}))
 	assert.Equal(t, labels{store.AcceptedPolicy: manifestWith("b")}, kept())
 	manifest = ""
-	require.NoError(t, maps.Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
+	require.NoError(t, maps.Delete(t.Context(), store.AcceptedConfigMap, metav1.DeleteOptions{}))
 	assert.Nil(t, kept(), "a policy that comes from no object is no news")
 }
 
 func TestThatThePolicyInForceCannotBeKeptIsSaidOnce(t *testing.T) {
 	client := fake.NewClientset()
 	client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedName, errors.New("no right"))
+		return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedConfigMap, errors.New("no right"))
 	})
 	var log bytes.Buffer
 	r := keeps(client, new(manifestWith("a")), new(true))
@@ -148,7 +148,7 @@ func TestThePolicyIsKeptAtOnceAfterAChange(t *testing.T) {
 	defer stop()
 	go r.Run(ctx)
 	require.Eventually(t, func() bool {
-		found, err := client.CoreV1().ConfigMaps("").Get(ctx, store.AcceptedName, metav1.GetOptions{})
+		found, err := client.CoreV1().ConfigMaps("").Get(ctx, store.AcceptedConfigMap, metav1.GetOptions{})
 		return err == nil && found.Data[store.AcceptedPolicy] != ""
 	}, checkInterval/2, checkInterval/1000)
 }

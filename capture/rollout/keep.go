@@ -6,7 +6,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// keepAccepted has ConfigMap [store.AcceptedName] show the policy in force while this process leads, and the one before. A process that starts while
+// keepAccepted has ConfigMap [store.AcceptedConfigMap] show the policy in force while this process leads, and the one before. A process that starts while
 // the NodePolicy is deleted or bad takes it from there. That a client has removed or replaced it changes no policy: it is written again.
 func (r *Rollout) keepAccepted(ctx context.Context) {
 	manifest := string(r.Manifest())
@@ -16,7 +16,7 @@ func (r *Rollout) keepAccepted(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := r.Controller.CallRecovering("keep accepted policy", "", func() error {
-		state, err := r.Notes.Get(ctx, store.AcceptedName)
+		state, err := r.Notes.Get(ctx, store.AcceptedConfigMap)
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (r *Rollout) keepAccepted(ctx context.Context) {
 			data = state.Data
 		}
 		if change := acceptedUpdate(data, manifest, r.Policy().Gate()); change != nil {
-			return r.Notes.Set(ctx, store.AcceptedName, state != nil, change)
+			return r.Notes.Set(ctx, store.AcceptedConfigMap, state != nil, change)
 		}
 		return nil
 	})
@@ -34,6 +34,6 @@ func (r *Rollout) keepAccepted(ctx context.Context) {
 		r.keepFailure = ""
 	case ctx.Err() == nil && r.keepFailure != err.Error():
 		r.keepFailure = err.Error()
-		r.Logger.Warn("policy in force cannot be written; a process that starts while the NodePolicy cannot be used takes an older one", "configmap", store.AcceptedName, "error", err)
+		r.Logger.Warn("policy in force cannot be written; a process that starts while the NodePolicy cannot be used takes an older one", "configmap", store.AcceptedConfigMap, "error", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Options are what a Rollout works with. All are required.
 type Options struct {
-	Notes      store.Notes // of the release namespace
+	Notes      store.ConfigMapNotes // of the release namespace
 	Policy     func() policy.Policy
 	Manifest   func() []byte // of the policy in force, as JSON; nil: it does not come from an object
 	Controller Controller
@@ -165,7 +165,7 @@ func (r *Rollout) Check(ctx context.Context) {
 }
 
 func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rulesHash string) error {
-	state, err := r.Notes.Get(ctx, store.AcceptedName)
+	state, err := r.Notes.Get(ctx, store.AcceptedConfigMap)
 	if err != nil {
 		return err
 	}
@@ -177,12 +177,12 @@ func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rulesHash 
 		}
 		return nil
 	}
-	next := rulesNote{inForce: rulesHash, noted: true}
+	next := rulesNote{inForce: rulesHash, exists: true}
 	if note.key() != rulesHash && !r.FeaturesKnown(p) && !p.AcceptsRules() {
 		next.withoutFeatures = true
 	}
 	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
-	if (next.key() != note.key() || !note.noted) && note.accepted != rulesHash && !p.AcceptsRules() {
+	if (next.key() != note.key() || !note.exists) && note.accepted != rulesHash && !p.AcceptsRules() {
 		if !r.RulesJudgeable(p) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
@@ -192,9 +192,10 @@ func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rulesHash 
 				r.reportHeld(p, changed, renamed, total)
 			}
 			if note.inForce != rulesHash {
-				return nil
+				return nil // the webhook and operators see already that other rules are in force
 			}
-			return r.noteRules(ctx, state, rulesNote{inForce: note.key()}) // the webhook and operators see that the rules wait
+			// The rules were put in force without features of Nodes, which are known now. The note must not show them as in force while they are held.
+			return r.noteRules(ctx, state, rulesNote{inForce: note.key()})
 		}
 	}
 	if next.key() != note.key() || next.inForce != note.inForce {
@@ -235,7 +236,7 @@ func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, total int) {
 type rulesNote struct {
 	inForce, accepted string
 	withoutFeatures   bool // they were judged without features
-	noted             bool
+	exists            bool
 }
 
 func noteOf(state *corev1.ConfigMap) rulesNote {
@@ -245,7 +246,7 @@ func noteOf(state *corev1.ConfigMap) rulesNote {
 	}
 	note.accepted = state.Data[store.RulesAccepted]
 	if value, ok := state.Data[store.RulesInForce]; ok {
-		note.inForce, note.noted = value, true
+		note.inForce, note.exists = value, true
 		note.withoutFeatures = state.Data[store.RulesWithoutFeatures] == value
 	}
 	return note
@@ -267,7 +268,7 @@ func (r *Rollout) noteRules(ctx context.Context, state *corev1.ConfigMap, note r
 	} else if state != nil && state.Data[store.RulesWithoutFeatures] != "" {
 		data[store.RulesWithoutFeatures] = nil
 	}
-	err := r.Notes.Set(ctx, store.AcceptedName, state != nil, data)
+	err := r.Notes.Set(ctx, store.AcceptedConfigMap, state != nil, data)
 	if apierrors.IsAlreadyExists(err) { // another replica may have done so
 		return nil
 	}

@@ -74,7 +74,7 @@ func (c *Cluster) PlanInputs(ctx context.Context, p policy.Policy) plan.Inputs {
 }
 
 // Devices returns the devices of each Node that rules use. It is nil if rules use none, or the ResourceSlices cannot be read.
-func (c *Cluster) Devices(ctx context.Context, drivers classify.Drivers) func(node string) observe.Devices {
+func (c *Cluster) Devices(ctx context.Context, drivers classify.UsedDrivers) func(node string) observe.Devices {
 	if len(drivers) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (c *Cluster) Devices(ctx context.Context, drivers classify.Drivers) func(no
 }
 
 // Features returns the features of each Node that rules use. It is nil if rules use none, or the NodeFeature objects cannot be read.
-func (c *Cluster) Features(ctx context.Context, used classify.Features) func(node string) observe.Features {
+func (c *Cluster) Features(ctx context.Context, used classify.UsedFeatures) func(node string) observe.Features {
 	if used.Empty() {
 		return nil
 	}
@@ -132,14 +132,14 @@ func (c *Cluster) GetInventoryState(ctx context.Context) (*corev1.ConfigMap, err
 	return c.GetConfigMap(ctx, c.Namespace, inventories.InventoryName)
 }
 
-// GetRulesState returns which rules are in force, and what was accepted; nil: nothing was written yet.
-func (c *Cluster) GetRulesState(ctx context.Context) (*corev1.ConfigMap, error) {
-	return c.GetConfigMap(ctx, c.Namespace, store.AcceptedName)
+// GetAcceptedConfigMap returns the ConfigMap that says which rules are in force, and what was accepted; nil: nothing was written yet.
+func (c *Cluster) GetAcceptedConfigMap(ctx context.Context) (*corev1.ConfigMap, error) {
+	return c.GetConfigMap(ctx, c.Namespace, store.AcceptedConfigMap)
 }
 
 // HoldsRules reports whether rules of the cluster's policy must not remove or change labels until an operator has accepted them.
 func (c *Cluster) HoldsRules(ctx context.Context, p policy.Policy) (bool, error) {
-	state, err := c.GetRulesState(ctx)
+	state, err := c.GetAcceptedConfigMap(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -205,7 +205,7 @@ func WithRecord(state nodestate.State, listed store.Listed) nodestate.State {
 	return merge(state, partOfRecord(listed).State)
 }
 
-// merge returns the state of a Node of which the Node or its record was read by itself.
+// merge combines two states that were read by themselves: that of a Node and that of its record, in either order. A zero state adds nothing.
 func merge(a, b nodestate.State) nodestate.State {
 	if a.Name == "" || a.Node == nil && b.Node != nil {
 		a, b = b, a

@@ -42,7 +42,7 @@ func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (inFor
 			return inForce, nil
 		}
 	}
-	state, stateErr := c.GetRulesState(ctx)
+	state, stateErr := c.GetAcceptedConfigMap(ctx)
 	if stateErr != nil {
 		return inForce, stateErr
 	}

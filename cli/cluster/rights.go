@@ -53,7 +53,7 @@ func (c *Cluster) PolicyRight() doctor.Right {
 
 // PolicyInForceRights returns the rights to find out which policy is in force.
 func (c *Cluster) PolicyInForceRights() []doctor.Right {
-	return []doctor.Right{c.ConfigMapRight("get", doctor.GateObjectName), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedName)}
+	return []doctor.Right{c.ConfigMapRight("get", doctor.GateObjectName), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedConfigMap)}
 }
 
 // EventsRight returns the right to read Events about Nodes.

@@ -51,7 +51,7 @@ func (c *Cluster) selectingKinds() []selectingKind {
 }
 
 // ListUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
-// caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
+// caller may not list a kind, it is returned in notRead, and the next kinds are still read. Any other error ends the list.
 func (c *Cluster) ListUses(ctx context.Context, see func(uses []selection.Use)) (notRead []report.NotRead, err error) {
 	for _, kind := range c.selectingKinds() {
 		for object, err := range listPages[runtime.Object](ctx, kind.list) {

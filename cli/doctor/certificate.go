@@ -35,7 +35,7 @@ func judgeCertificate(seen Installation) answer {
 	}
 	const untrusted = ": the API server does not believe the webhook"
 	if seen.Certificate.Absent {
-		a.add(Error, object, seen.reinstall(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
+		a.add(Error, object, seen.reinstallRemedy(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
 		return a
 	}
 	serving, known, err := seen.servedChain()
@@ -49,7 +49,7 @@ func judgeCertificate(seen Installation) answer {
 	}
 	leaf := serving[0]
 	left := leaf.NotAfter.Sub(seen.Now)
-	a.ok = fmt.Sprintf("the webhook's certificate is valid for another %s", duration.HumanDuration(left))
+	a.okText = fmt.Sprintf("the webhook's certificate is valid for another %s", duration.HumanDuration(left))
 	switch {
 	case left <= 0:
 		find(Error, "the certificate expired %s ago"+untrusted, duration.HumanDuration(-left))
@@ -108,7 +108,7 @@ func renewalMargin(leaf *x509.Certificate) time.Duration {
 
 // judgeCABundle judges whether the API server would trust the serving certificate of the webhook. Another check reports that it has expired.
 func judgeCABundle(seen Installation) answer {
-	a := answer{ok: "the webhook configurations vouch for the certificate"}
+	a := answer{okText: "the webhook configurations vouch for the certificate"}
 	addUnknown(&a, mutatingObject, seen.object(mutatingObject).Live)
 	addUnknown(&a, validatingObject, seen.object(validatingObject).Live)
 	hooks := seen.hooks()
@@ -192,8 +192,8 @@ func (s Installation) certificateNames() (hosts []string) {
 
 func (s Installation) certificateObject() string { return "secret/" + s.ServingSecret() }
 
-// certManager returns the cert-manager Certificate that the serving certificate comes from; empty where none does.
-func (s Installation) certManager() string {
+// certManagerCertificate returns the cert-manager Certificate that the serving certificate comes from; empty where none does.
+func (s Installation) certManagerCertificate() string {
 	if mutating := s.object(mutatingObject).Live; mutating.Found {
 		if _, name, ok := strings.Cut(mutating.Value.GetAnnotations()[injectedFrom], "/"); ok {
 			return name
@@ -211,11 +211,11 @@ func (s Installation) selfSigned() bool { return s.ServingSecret() == selfSigned
 // renewalRemedy returns how another certificate comes about.
 func (s Installation) renewalRemedy() Remedy {
 	switch {
-	case s.certManager() != "":
-		return newRemedy("See why cert-manager does not renew it:", s.kubectl("describe certificate %s", s.certManager()))
+	case s.certManagerCertificate() != "":
+		return newRemedy("See why cert-manager does not renew it:", s.kubectl("describe certificate %s", s.certManagerCertificate()))
 	case s.selfSigned():
 		return newRemedy("The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.",
-			s.logs(WebhookDeployment), s.kubectl(`patch %s --type=merge -p '{"data":null}'`, s.certificateObject()))
+			s.logsCommand(WebhookDeployment), s.kubectl(`patch %s --type=merge -p '{"data":null}'`, s.certificateObject()))
 	default:
 		return newRemedy(fmt.Sprintf("Put another certificate for %s into the Secret; the webhook loads it without a restart.", strings.Join(s.certificateNames(), ", ")))
 	}
@@ -223,7 +223,7 @@ func (s Installation) renewalRemedy() Remedy {
 
 // bundleRemedy returns how the bundle comes into the configuration.
 func (s Installation) bundleRemedy(h hook) Remedy {
-	ours := s.certManager() != "" || s.selfSigned()
+	ours := s.certManagerCertificate() != "" || s.selfSigned()
 	if !ours && (!s.Certificate.Found || len(s.Certificate.Value.Data[authoritiesKey]) == 0) {
 		return newRemedy("Put the PEM of the authority that has signed the certificate, in base64, into the webhook's clientConfig.caBundle.")
 	}
@@ -231,7 +231,7 @@ func (s Installation) bundleRemedy(h hook) Remedy {
 	patch := fmt.Sprintf(`kubectl patch %s --type=json -p="[{\"op\":\"add\",\"path\":\"/webhooks/%d/clientConfig/caBundle\",\"value\":\"$(%s)\"}]"`,
 		h.object, h.index, authority)
 	switch {
-	case s.certManager() != "":
+	case s.certManagerCertificate() != "":
 		return newRemedy("cert-manager's CA injector puts it there: see why it does not. Manually:",
 			"kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=50", patch)
 	case s.selfSigned():

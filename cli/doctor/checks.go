@@ -45,10 +45,10 @@ func checks() []check {
 		{checkGuards, judgeGuardPolicies},
 		{"admission-rules", judgeAdmissionRules},
 		{checkWebhook, func(s Installation) answer {
-			return judgeDeployment(s, checkWebhook, s.webhookDeployment(), "webhook", webhookDown)
+			return judgeDeployment(s, checkWebhook, s.webhookDeployment(), "webhook", webhookDownEffect)
 		}},
 		{checkCapture, func(s Installation) answer {
-			return judgeDeployment(s, checkCapture, s.captureDeployment(), "capture", unrecorded)
+			return judgeDeployment(s, checkCapture, s.captureDeployment(), "capture", unrecordedEffect)
 		}},
 		{"versions", judgeVersions},
 		{"leader", judgeLeader},

@@ -42,7 +42,7 @@ func (n *Nodes) AddClaims(name string, claims []policy.Claim, items map[string]s
 
 // judgeClaims reports which labels and taints both nodekeep and another component set.
 func judgeClaims(seen Installation) answer {
-	a := answer{ok: "no component says that it sets what nodekeep restores"}
+	a := answer{okText: "no component says that it sets what nodekeep restores"}
 	addUnknown(&a, "", seen.Nodes)
 	claimed := slices.SortedFunc(slices.Values(seen.Nodes.Value.Claimed), func(x, y Claimed) int { return cmp.Compare(x.Annotation, y.Annotation) })
 	for _, by := range claimed {
@@ -56,7 +56,7 @@ func judgeClaims(seen Installation) answer {
 			by.Owner, by.Annotation, sampleText(by.Nodes, "Nodes"), sampleText(items, "items"))
 	}
 	if len(claimed) > 0 {
-		a.ok = "see the notes below"
+		a.okText = "see the notes below"
 	}
 	return a
 }

@@ -16,14 +16,14 @@ const maxClockSkew = 10 * time.Second
 func judgeAPIServer(seen Installation) answer {
 	var a answer
 	if addUnknown(&a, "", seen.APIServer); seen.APIServer.Found {
-		a.ok = "Kubernetes " + seen.APIServer.Value.Version
+		a.okText = "Kubernetes " + seen.APIServer.Value.Version
 	}
 	return a
 }
 
 // judgeClock compares the clocks of this machine and of the leader with the API server's.
 func judgeClock(seen Installation) answer {
-	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", maxClockSkew)}
+	a := answer{okText: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", maxClockSkew)}
 	addUnknown(&a, "", seen.APIServer)
 	if skew := seen.APIServer.Value.ClockLag(); seen.APIServer.Found && skew.Abs() > maxClockSkew {
 		a.add(Warning, "", newRemedy("Set it: the API server's date is "+seen.APIServer.Value.Date.UTC().Format(time.RFC3339)+"."),
@@ -62,14 +62,14 @@ func direction(behind time.Duration) string {
 
 // judgeInstallation judges whether anything is installed in the namespace at all, and whether its records last.
 func judgeInstallation(seen Installation) answer {
-	a := answer{ok: "in namespace " + seen.Namespace}
+	a := answer{okText: "in namespace " + seen.Namespace}
 	object := "namespace/" + seen.Namespace
 	if seen.nothingInstalled() {
 		message := "nodekeep is not installed"
 		if kept := seen.Records.Value.All; kept > 0 {
 			message += fmt.Sprintf(". Namespace %s still has %s, which a new installation uses", seen.Namespace, view.Counted(kept, "record"))
 		}
-		a.add(Error, "", seen.install(), "%s", message)
+		a.add(Error, "", seen.installRemedy(), "%s", message)
 		return a
 	}
 	if otherNamespace := seen.otherNamespace(); otherNamespace != "" {

@@ -26,10 +26,10 @@ func severityOfShare(part, all int) Severity {
 	return Warning
 }
 
-// ClosedBy is what keeps a Node closed, or without its labels.
-type ClosedBy struct {
+// ClosingCriteria is what decides whether a Node counts as closed for too long.
+type ClosingCriteria struct {
 	Gate        policy.Gate
-	Keys        []string        // of verification taints
+	Keys        []string        // the keys of verification taints
 	Profiles    verify.Profiles // of the policy in force
 	Quarantined bool            // its record waits for an operator
 }
@@ -41,7 +41,7 @@ const (
 )
 
 // AddClosed counts a Node that is stuck, or has been closed for too long. It takes note of the command that shows why.
-func (n *Nodes) AddClosed(node *corev1.Node, reasons ClosedBy, now time.Time) {
+func (n *Nodes) AddClosed(node *corev1.Node, reasons ClosingCriteria, now time.Time) {
 	reason, shows := n.longClosedReason(node, reasons, now)
 	if reason == "" {
 		return
@@ -54,7 +54,7 @@ func (n *Nodes) AddClosed(node *corev1.Node, reasons ClosedBy, now time.Time) {
 }
 
 // longClosedReason says why a Node is closed, and which command shows more of it. It is empty for an open Node, and for one that waits as its profile documents.
-func (n *Nodes) longClosedReason(node *corev1.Node, reasons ClosedBy, now time.Time) (reason, shows string) {
+func (n *Nodes) longClosedReason(node *corev1.Node, reasons ClosingCriteria, now time.Time) (reason, shows string) {
 	age := now.Sub(node.CreationTimestamp.Time)
 	gated := reasons.Gate.Present(node.Spec.Taints) && age > n.GateAfter
 	closed := len(tainted(node, reasons.Keys)) > 0
@@ -110,7 +110,7 @@ func judgeClosedNodes(seen Installation) answer {
 	var a answer
 	addUnknown(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
-	a.ok = "no Node is stuck, or has waited for too long to take workloads"
+	a.okText = "no Node is stuck, or has waited for too long to take workloads"
 	if closed := nodes.ClosedTooLong; closed.All > 0 {
 		addUnknown(&a, "", nodes.NotKept) // NotKept is unknown where the records are, and with them why a gated Node waits
 		takes := "take no workloads, and are stuck or have waited for too long"
@@ -126,10 +126,10 @@ func judgeClosedNodes(seen Installation) answer {
 // judgePausedItems judges on which share of the Nodes capture has stopped correcting what another client undoes. The Event of a fight is written once,
 // when it begins.
 func judgePausedItems(seen Installation) answer {
-	a := answer{ok: "no fight over what capture sets began within the last hour; the metric nodekeep_capture_items_paused counts those that last"}
-	addUnknown(&a, "", seen.PausedByFight)
+	a := answer{okText: "no fight over what capture sets began within the last hour; the metric nodekeep_capture_items_paused counts those that last"}
+	addUnknown(&a, "", seen.CorrectionPaused)
 	addUnknown(&a, "", seen.Nodes)
-	if paused := seen.Nodes.Value.PausedByFight; paused.All > 0 {
+	if paused := seen.Nodes.Value.CorrectionPaused; paused.All > 0 {
 		a.add(severityOfShare(paused.All, seen.Nodes.Value.All), "",
 			newRemedy("Stop the other client, or change the policy. The Events name the client and the label or taint:",
 				"kubectl get events -n "+EventsNamespace+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),

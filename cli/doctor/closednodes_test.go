@@ -19,7 +19,7 @@ import (
 // closes has Nodes of this cluster seen, as the examination does.
 func (s *Installation) closes(quarantined bool, nodes ...*corev1.Node) {
 	for _, node := range nodes {
-		s.Nodes.Value.AddClosed(node, ClosedBy{Gate: s.Gate(), Keys: s.VerificationKeys(), Profiles: s.Profiles(), Quarantined: quarantined}, now)
+		s.Nodes.Value.AddClosed(node, ClosingCriteria{Gate: s.Gate(), Keys: s.VerificationKeys(), Profiles: s.Profiles(), Quarantined: quarantined}, now)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestNodesThatAreCheckedAgainAreNoOutage(t *testing.T) {
 func TestNodesThatWaitWhileVerificationIsOffAreClosed(t *testing.T) {
 	seen := healthy(t)
 	node := unverifiedNode("worker-1", 6*time.Minute, verify.Progress{})
-	seen.Nodes.Value.AddClosed(node, ClosedBy{Gate: policy.DefaultGate, Keys: []string{verify.Taint}}, now)
+	seen.Nodes.Value.AddClosed(node, ClosingCriteria{Gate: policy.DefaultGate, Keys: []string{verify.Taint}}, now)
 	assert.Equal(t, []string{"worker-1 (not verified for 6m)"}, seen.Nodes.Value.ClosedTooLong.First)
 }
 
@@ -156,7 +156,7 @@ func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
 	for nodes, severity := range map[int]string{100: "warning", 10: "error"} {
 		seen := healthy(t)
 		seen.Nodes.Value.All = nodes
-		seen.Nodes.Value.PausedByFight.Add("worker-1")
+		seen.Nodes.Value.CorrectionPaused.Add("worker-1")
 		got := found(t, seen)
 		if assert.Len(t, got, 1) {
 			assert.True(t, strings.HasPrefix(got[0], fmt.Sprintf("paused-items: %s: : within the last hour another client undid again and again what capture sets on 1 of %d Nodes", severity, nodes)), got[0])

@@ -15,18 +15,18 @@ import (
 func judgeDeployment(seen Installation, check string, read Reading[*appsv1.Deployment], component, consequence string) answer {
 	var a answer
 	if read.Absent && !seen.calledByService() {
-		return answer{ok: "none: it runs outside the cluster; the API server calls the webhook by a URL"}
+		return answer{okText: "none: it runs outside the cluster; the API server calls the webhook by a URL"}
 	}
 	if seen.compare(&a, check); !read.Found {
 		return a
 	}
 	object, deployment := "deployment/nodekeep-"+component, read.Value
 	wanted, available := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.AvailableReplicas
-	a.ok = fmt.Sprintf("%d of %d replicas %s available", available, wanted, verb(int(available)))
-	podsRemedy := newRemedy("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
+	a.okText = fmt.Sprintf("%d of %d replicas %s available", available, wanted, verb(int(available)))
+	podsRemedy := newRemedy("See what keeps them:", seen.podsCommand(component), seen.logsCommand("nodekeep-"+component))
 	switch {
 	case wanted == 0:
-		a.add(Error, object, seen.scaleUp(component, object), "it is scaled to nothing: %s", consequence)
+		a.add(Error, object, seen.scaleUpRemedy(component, object), "it is scaled to nothing: %s", consequence)
 	case available == 0:
 		a.add(Error, object, podsRemedy, "none of %d replicas is available%s: %s", wanted, podProblem(seen, component), consequence)
 	case available < wanted:
@@ -44,7 +44,7 @@ func judgeDeployment(seen Installation, check string, read Reading[*appsv1.Deplo
 // intolerant returns the taints that new Nodes carry and the pods do not tolerate.
 func intolerant(seen Installation, tolerations []corev1.Toleration) (refused []string) {
 	taints := []corev1.Taint{seen.Gate().Taint()}
-	if inForce, err := seen.InForce(); err == nil {
+	if inForce, err := seen.PolicyInForce(); err == nil {
 		taints = append(taints, inForce.AllRegistrationTaints()...)
 	}
 	for _, taint := range taints {

@@ -23,7 +23,7 @@ func (a *answer) addUnseenEmergency(object, returned string) {
 
 // judgeEmergency judges whether an emergency is declared. So nobody forgets to end it.
 func judgeEmergency(seen Installation) answer {
-	a := answer{ok: "none is declared"}
+	a := answer{okText: "none is declared"}
 	binding, role := "rolebinding/"+manifests.EmergencyName, "role/"+manifests.EmergencyName
 	addUnknown(&a, role, seen.EmergencyRole)
 	addUnknown(&a, binding, seen.EmergencyBinding)

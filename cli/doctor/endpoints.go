@@ -19,7 +19,7 @@ func (s Installation) calledByService() bool {
 // judgeEndpoints judges whether there is anybody behind the Service.
 func judgeEndpoints(seen Installation) answer {
 	if !seen.calledByService() {
-		return answer{ok: "the API server calls a URL, no Service"}
+		return answer{okText: "the API server calls a URL, no Service"}
 	}
 	var a answer
 	seen.compare(&a, checkEndpoints)
@@ -35,13 +35,13 @@ func judgeEndpoints(seen Installation) answer {
 			}
 		}
 	}
-	a.ok = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, verb(ready))
-	see := newRemedy("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, WebhookServiceName), seen.pods("webhook"))
+	a.okText = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, verb(ready))
+	see := newRemedy("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, WebhookServiceName), seen.podsCommand("webhook"))
 	switch {
 	case all == 0:
-		a.add(Error, serviceObject, see, "no Pod is behind it: %s", serviceDown)
+		a.add(Error, serviceObject, see, "no Pod is behind it: %s", serviceDownEffect)
 	case ready == 0:
-		a.add(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, serviceDown)
+		a.add(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, serviceDownEffect)
 	case ready < all:
 		a.add(Warning, serviceObject, see, "%d of %d endpoints %s ready", ready, all, verb(ready))
 	}
@@ -66,21 +66,21 @@ func judgeAnswers(seen Installation) answer {
 	}
 	all := len(seen.NamedDryRuns.Value)
 	if seen.emergency() {
-		a.ok = "the API server does not call it in an emergency; see " + checkEmergency
+		a.okText = "the API server does not call it in an emergency; see " + checkEmergency
 		if stamped > 0 {
 			a.addUnseenEmergency("", fmt.Sprintf("%d of %d dry-run creations of a Node return with the webhook's stamp", stamped, all))
 		}
 		return a
 	}
-	a.ok = fmt.Sprintf("the webhook answered %d of %d dry-run creations of a Node", stamped, all)
-	log := seen.logs(WebhookDeployment)
+	a.okText = fmt.Sprintf("the webhook answered %d of %d dry-run creations of a Node", stamped, all)
+	log := seen.logsCommand(WebhookDeployment)
 	switch {
 	case stamped == 0:
 		a.add(Error, "", newRemedy("What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", log),
 			"a dry-run creation of a Node returns without the webhook's stamp: the API server does not call it, or the call fails. "+
 				"Nodes wait behind the gate until capture has completed them")
 	case stamped < all:
-		a.add(Error, "", newRemedy("See which one is not well:", seen.pods("webhook")),
+		a.add(Error, "", newRemedy("See which one is not well:", seen.podsCommand("webhook")),
 			"only %d of %d dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail", stamped, all)
 	case gated > 0:
 		a.add(Warning, "", newRemedy("Its log says since when:", log),
@@ -93,25 +93,25 @@ func judgeAnswers(seen Installation) answer {
 func judgeGateInForce(seen Installation) answer {
 	var a answer
 	if seen.lacksMutatingPolicies() {
-		return answer{ok: "this API server has no such policies; see gate-policy"}
+		return answer{okText: "this API server has no such policies; see gate-policy"}
 	}
 	if addUnknown(&a, "", seen.UnnamedDryRun); !seen.UnnamedDryRun.Found {
 		return a
 	}
 	gated := seen.Gate().Holds(seen.UnnamedDryRun.Value.Spec.Taints)
 	if seen.emergency() {
-		a.ok = "a dry-run creation of a Node returns without the gate; see " + checkEmergency
+		a.okText = "a dry-run creation of a Node returns without the gate; see " + checkEmergency
 		if gated {
 			a.addUnseenEmergency(gatePolicyObject, "a dry-run creation of a Node returns behind the gate, "+string(seen.Gate()))
 		}
 		return a
 	}
-	a.ok = "a dry-run creation of a Node returns behind the gate"
+	a.okText = "a dry-run creation of a Node returns behind the gate"
 	if !gated {
 		a.add(Error, gatePolicyObject,
 			newRemedy("What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:",
 				"kubectl get "+gatePolicyObject+" -o yaml"),
-			"a dry-run creation of a Node returns without the gate, %s: %s", seen.Gate(), ungated)
+			"a dry-run creation of a Node returns without the gate, %s: %s", seen.Gate(), ungatedEffect)
 	}
 	return a
 }

@@ -28,8 +28,8 @@ func TestFindingsOfTheAdmissionPoliciesOfGovernance(t *testing.T) {
 		"they are missing": {
 			func(s *Installation) { s.remove(object, binding) },
 			[]string{
-				"governance: warning: " + object + ": it does not exist: " + ungoverned,
-				"governance: warning: " + binding + ": it does not exist: " + ungoverned,
+				"governance: warning: " + object + ": it does not exist: " + ungovernedEffect,
+				"governance: warning: " + binding + ": it does not exist: " + ungovernedEffect,
 			},
 		},
 		"a binding only warns": {

@@ -27,11 +27,11 @@ const maxGrantedSingly = 3
 // GrantTo returns how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
 func GrantTo(user, namespace string, missing ...Right) Remedy {
 	var bindings, single []string
-	omitted, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(namespace), operatorRole) })
+	unshipped, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(namespace), operatorRole) })
 	for _, a := range missing {
 		role := a.role(namespace)
 		if role == "" {
-			omitted++
+			unshipped++
 			single = append(single, a.grantCommands(user)...)
 			continue
 		}
@@ -39,8 +39,8 @@ func GrantTo(user, namespace string, missing ...Right) Remedy {
 			role = strings.Replace(role, viewerRole, operatorRole, 1)
 		}
 		kind, namespaceFlag := "clusterrolebinding", ""
-		base, twin := splitSuffix(role)
-		if twin {
+		base, suffixed := splitSuffix(role)
+		if suffixed {
 			kind, namespaceFlag = "rolebinding", " -n "+a.Namespace
 		}
 		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(base, user), role, quoted(user), namespaceFlag)
@@ -48,7 +48,7 @@ func GrantTo(user, namespace string, missing ...Right) Remedy {
 			bindings = append(bindings, binding)
 		}
 	}
-	if omitted > maxGrantedSingly {
+	if unshipped > maxGrantedSingly {
 		return Remedy{Text: "This takes more than the ClusterRole " + operatorRole + ": it is for an administrator of the cluster."}
 	}
 	return Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}
@@ -74,9 +74,9 @@ func (r Right) role(namespace string) string {
 }
 
 // splitSuffix returns the role without the end that shows for which namespaces it is, and whether it has one.
-func splitSuffix(role string) (base string, twin bool) {
+func splitSuffix(role string) (base string, suffixed bool) {
 	for _, end := range []string{namespacedSuffix, eventsSuffix} {
-		if base, twin = strings.CutSuffix(role, end); twin {
+		if base, suffixed = strings.CutSuffix(role, end); suffixed {
 			return base, true
 		}
 	}

@@ -83,7 +83,7 @@ func healthy(t *testing.T) Installation {
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, GateAfter: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
-	seen.PausedByFight = Found(map[types.UID]bool{})
+	seen.CorrectionPaused = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*impact.Migration(nil))
 	seen.CallerRights = Found(held(CallerRights(namespace)))
@@ -98,7 +98,7 @@ func dnsService(ready int) *impact.ServiceFacts {
 // grantLookups puts the Roles and RoleBindings that the profiles in force need into the cluster, and no others.
 func (s *Installation) grantLookups() {
 	s.ComparedObjects = slices.DeleteFunc(s.ComparedObjects, func(o Object) bool { return o.Shipped.GetName() == LookupRole })
-	for _, object := range s.Lookups() {
+	for _, object := range s.LookupRoles() {
 		object.Live = Found(object.Shipped.DeepCopy())
 		s.ComparedObjects = append(s.ComparedObjects, object)
 	}

@@ -89,8 +89,8 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 			assert.Contains(t, remedyOf(seen).Text, "verify.enabled=true", "it was installed otherwise")
 			seen.byHelm("keep")
 			change(&seen)
-			assert.Equal(t, seen.reapply().Text, remedyOf(seen).Text)
-			assert.Contains(t, remedyOf(seen).Commands, seen.upgrade()[0])
+			assert.Equal(t, seen.reapplyRemedy().Text, remedyOf(seen).Text)
+			assert.Contains(t, remedyOf(seen).Commands, seen.upgradeCommand()[0])
 		})
 	}
 	seen := healthy(t)
@@ -100,7 +100,7 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 	seen = healthy(t)
 	seen.byHelm("keep")
 	seen.patch(t, binding, extra)
-	assert.Equal(t, append([]string{"kubectl delete " + binding}, seen.upgrade()...), remedyOf(seen).Commands)
+	assert.Equal(t, append([]string{"kubectl delete " + binding}, seen.upgradeCommand()...), remedyOf(seen).Commands)
 }
 
 func TestARemedyNamesNoReleaseThatCannotExist(t *testing.T) {
@@ -180,7 +180,7 @@ func TestALeaseOfAnEarlierInstallationIsNoFindingWhileProcessesStart(t *testing.
 	created(3 * time.Minute)
 	assert.Equal(t, []string{
 		"leader: error: lease/nodekeep-capture: no capture has led since this one was installed: edits are not recorded, and Nodes that wait behind the gate wait on",
-		"verification: error: lease/nodekeep-verify: no replica of nodekeep-verify leads: " + unverified,
+		"verification: error: lease/nodekeep-verify: no replica of nodekeep-verify leads: " + unverifiedEffect,
 	}, found(t, seen))
 
 	created(time.Minute)

@@ -22,7 +22,7 @@ type Installation struct {
 
 	APIServer       Reading[APIServer]
 	NamespaceObject Reading[*corev1.Namespace] // the namespace itself
-	ComparedObjects []Object                   // that are compared with the shipped ones; see [Shipped] and [Installation.Lookups]
+	ComparedObjects []Object                   // that are compared with the shipped ones; see [Shipped] and [Installation.LookupRoles]
 	// ServedChain is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
 	ServedChain []*x509.Certificate
 	// Certificate is the Secret of the serving certificate, see [Installation.ServingSecret], without private keys. It is read only if nothing shows what is
@@ -57,12 +57,12 @@ type Installation struct {
 	UnlabelledRecords Reading[Sample[string]] // ConfigMaps that are named as records and not labelled as such
 	Nodes             Reading[Nodes]
 
-	PausedByFight Reading[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
+	CorrectionPaused Reading[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
 
-	Policy     Reading[*unstructured.Unstructured] // the NodePolicy
-	Accepted   Reading[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted
-	Inventory  Reading[*corev1.ConfigMap]          // what capture notes of the sources of the inventory
-	Migrations Reading[[]*impact.Migration]        // of the policy in force, counted
+	Policy            Reading[*unstructured.Unstructured] // the NodePolicy
+	AcceptedConfigMap Reading[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted
+	Inventory         Reading[*corev1.ConfigMap]          // what capture notes of the sources of the inventory
+	Migrations        Reading[[]*impact.Migration]        // of the policy in force, counted
 
 	VerifyLease           Reading[Leadership]        // of the replicas that verify Nodes
 	ChecksNamespaceObject Reading[*corev1.Namespace] // the namespace of the Pods that check Nodes

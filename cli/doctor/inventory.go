@@ -12,7 +12,7 @@ import (
 
 // judgeInventory reports for each source of the inventory whether rules know its facts, by what capture notes of it.
 func judgeInventory(seen Installation) answer {
-	a := answer{ok: "the policy has none"}
+	a := answer{okText: "the policy has none"}
 	object := "configmap/" + inventories.InventoryName
 	if addUnknown(&a, object, seen.Inventory); !seen.Inventory.isKnown() {
 		return a
@@ -21,7 +21,7 @@ func judgeInventory(seen Installation) answer {
 	if !ok || len(inForce.Inventory()) == 0 {
 		return a
 	}
-	a.ok = fmt.Sprintf("capture reads all sources (%d)", len(inForce.Inventory()))
+	a.okText = fmt.Sprintf("capture reads all sources (%d)", len(inForce.Inventory()))
 	for _, source := range inForce.Inventory() {
 		seen.judgeSource(&a, object, source)
 	}
@@ -34,7 +34,7 @@ func (s Installation) judgeSource(a *answer, object string, source inventory.Sou
 	find := func(remedy Remedy, format string, args ...any) {
 		a.add(Warning, object, remedy, "inventory %s: "+format, append([]any{source.Name}, args...)...)
 	}
-	log := newRemedy("The log of capture has the error:", s.logs(CaptureDeployment))
+	log := newRemedy("The log of capture has the error:", s.logsCommand(CaptureDeployment))
 	notes := s.Inventory.Value
 	status, readable := inventories.SourceStatusOf(notes, source.Name)
 	switch {

@@ -22,7 +22,7 @@ func TestOnlyHeldRulesAreToBeAccepted(t *testing.T) {
 	seen.setPolicy(onePolicy)
 	seen.accepts(map[string]string{store.RulesInForce: "before"})
 	remedy := func() []string { return resultOf(t, RunChecks(seen, nil), "label-rules").Findings[0].Commands }
-	assert.Equal(t, []string{seen.logs(CaptureDeployment)}, remedy())
+	assert.Equal(t, []string{seen.logsCommand(CaptureDeployment)}, remedy())
 	seen.holds(rulesOfOnePolicy(t))
 	assert.Equal(t, []string{"nodekeep accept rules " + rulesOfOnePolicy(t) + " --dry-run", "nodekeep accept rules " + rulesOfOnePolicy(t)}, remedy())
 }

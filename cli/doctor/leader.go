@@ -80,12 +80,12 @@ func (s Installation) isJustDeployed(deployment Reading[*appsv1.Deployment]) boo
 // judgeLeader judges whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
 func judgeLeader(seen Installation) answer {
 	var a answer
-	remedy := newRemedy("See why no capture runs:", seen.pods("capture"), seen.logs(CaptureDeployment))
+	remedy := newRemedy("See why no capture runs:", seen.podsCommand("capture"), seen.logsCommand(CaptureDeployment))
 	find := func(message string) {
 		a.add(Error, leaseObject, remedy, "%s: edits are not recorded, and Nodes that wait behind the gate wait on", message)
 	}
 	if value, given := flagOf(seen.captureDeployment(), "leader-elect"); given && value == "false" {
-		return answer{ok: "capture runs without an election"}
+		return answer{okText: "capture runs without an election"}
 	}
 	addUnknown(&a, leaseObject, seen.CaptureLease)
 	leader := seen.CaptureLease.Value
@@ -94,10 +94,10 @@ func judgeLeader(seen Installation) answer {
 		find("no capture has ever led")
 	case !seen.CaptureLease.Found:
 	case leader.leads():
-		a.ok = leader.holder() + " leads"
+		a.okText = leader.holder() + " leads"
 	case seen.isOldLease(leader, seen.captureDeployment()):
 		if seen.isJustDeployed(seen.captureDeployment()) {
-			return answer{ok: "none yet: capture was installed moments ago"}
+			return answer{okText: "none yet: capture was installed moments ago"}
 		}
 		find("no capture has led since this one was installed")
 	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:

@@ -48,9 +48,9 @@ func (s Installation) lookupRights() map[string][]rbacv1.PolicyRule {
 	return rights
 }
 
-// Lookups returns the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The
+// LookupRoles returns the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The
 // chart renders them for each profile, so the manifests do not have them.
-func (s Installation) Lookups() (objects []Object) {
+func (s Installation) LookupRoles() (objects []Object) {
 	rights := s.lookupRights()
 	for _, namespace := range slices.Sorted(maps.Keys(rights)) {
 		meta, kind := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}, "Role"

@@ -11,7 +11,7 @@ import (
 
 // judgeMigrations reports for each migration in the policy what is left to do, and what stands in its way.
 func judgeMigrations(seen Installation) answer {
-	a := answer{ok: "the policy has none"}
+	a := answer{okText: "the policy has none"}
 	if addUnknown(&a, policyObject, seen.Migrations); !seen.Migrations.isKnown() {
 		return a
 	}
@@ -19,9 +19,9 @@ func judgeMigrations(seen Installation) answer {
 	if !ok || len(seen.Migrations.Value) == 0 {
 		return a
 	}
-	a.ok = fmt.Sprintf("open: %d; see below", len(seen.Migrations.Value))
+	a.okText = fmt.Sprintf("open: %d; see below", len(seen.Migrations.Value))
 	for _, m := range seen.Migrations.Value {
-		judgeMigration(&a, m, seen.Accepted.isKnown() && seen.rulesState(inForce) == rulesHeld)
+		judgeMigration(&a, m, seen.AcceptedConfigMap.isKnown() && seen.rulesState(inForce) == rulesHeld)
 	}
 	return a
 }

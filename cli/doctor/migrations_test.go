@@ -27,7 +27,7 @@ func migrating(phase string) string {
 func migrates(t *testing.T, seen *Installation, phase string, released bool, nodes []map[string]string, uses ...selection.Use) {
 	t.Helper()
 	seen.setPolicy(migrating(phase))
-	p, err := seen.InForce()
+	p, err := seen.PolicyInForce()
 	require.NoError(t, err)
 	if released {
 		seen.accepts(map[string]string{store.RulesInForce: p.RulesHash()})
@@ -111,7 +111,7 @@ func TestHeldRulesThatFinishAMigrationAreAcceptedByTheCommandThatLooksAtSelector
 	migrates(t, &seen, "new", false, nil)
 	result := resultOf(t, RunChecks(seen, nil), "label-rules")
 	require.Len(t, result.Findings, 1)
-	p, err := seen.InForce()
+	p, err := seen.PolicyInForce()
 	require.NoError(t, err)
 	assert.Equal(t, policy.MigrateNew, p.Migrations()[0].Phase)
 	assert.Equal(t, []string{"nodekeep accept rules " + p.RulesHash() + " --dry-run", "nodekeep accept migration gpu=example.com/gpu"}, result.Findings[0].Commands)

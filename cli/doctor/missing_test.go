@@ -25,7 +25,7 @@ func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
 	seen = healthy(t)
 	noted(t, &seen, inventories.SourceStatus{InForce: "aaaa", Applied: now, Confirmed: now, Nodes: 10, Missing: []string{"rack"}}, "")
 	seen.setPolicy(asks)
-	in, err := seen.InForce()
+	in, err := seen.PolicyInForce()
 	require.NoError(t, err)
 	seen.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, asks), store.RulesInForce: in.RulesHash()})
 	assert.Contains(t, notes(t, seen), "note: rule rack asks for inventory.cmdb.rack, which inventory cmdb has of none of its Nodes (10)")
@@ -36,7 +36,7 @@ func TestWhatRulesAskForIsUnknownWhereNodesAre(t *testing.T) {
 		"Nodes cannot be listed": {func(s *Installation) {
 			const gpus = policytest.Head + "  labels: {rules: [{name: gpu, when: {capacity: {nvidia.com/gpu: '>=1'}}, set: {gpu: here}}]}\n"
 			s.setPolicy(gpus)
-			in, err := s.InForce()
+			in, err := s.PolicyInForce()
 			require.NoError(t, err)
 			s.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, gpus), store.RulesInForce: in.RulesHash()})
 			s.Nodes = NotKnown[Nodes](Unknown{Reason: "jane may not list nodes", Remedy: newRemedy("Ask for the right.")})

@@ -24,7 +24,7 @@ func NotKeptOf(items []impact.JudgedItem) (all []NotKept) {
 
 // judgeNotKept reports which labels and taints of Nodes are lost with their Node. Most belong to components that set them again.
 func judgeNotKept(seen Installation) answer {
-	a := answer{ok: "every label and taint of the Nodes is kept"}
+	a := answer{okText: "every label and taint of the Nodes is kept"}
 	if seen.Nodes.Found {
 		addUnknown(&a, "", seen.Nodes.Value.NotKept)
 	} else {
@@ -36,7 +36,7 @@ func judgeNotKept(seen Installation) answer {
 		a.add(Note, "", remedy, "not kept (%s): %s", notKept.Reason, sampleText(notKept.Items, "items"))
 	}
 	if len(a.findings) > 0 {
-		a.ok = "see the notes below"
+		a.okText = "see the notes below"
 	}
 	return a
 }

@@ -73,9 +73,9 @@ func judgeVersions(seen Installation) answer {
 		}
 	}
 	images := sets.List(named)
-	a.ok = "no pod runs"
+	a.okText = "no pod runs"
 	if len(images) > 0 {
-		a.ok = "all pods run image " + images[0]
+		a.okText = "all pods run image " + images[0]
 	}
 	see := newRemedy("If no rollout is going on, see which ones are behind:",
 		seen.kubectl("get pods -l %s -o custom-columns='POD:.metadata.name,IMAGE:.spec.containers[*].image,ID:.status.containerStatuses[*].imageID'", PodSelector))

@@ -15,15 +15,15 @@ import (
 // errNoPolicy reports that the policy in force is not known.
 var errNoPolicy = errors.New("the policy is not known")
 
-// InForce returns the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
+// PolicyInForce returns the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
 // an error if it is not known.
-func (s Installation) InForce() (policy.Policy, error) {
-	in, err := s.policyInForce()
+func (s Installation) PolicyInForce() (policy.Policy, error) {
+	in, err := s.nodepolicyInForce()
 	return in.Policy, err
 }
 
-// policyInForce returns where it is from, too.
-func (s Installation) policyInForce() (inForce nodepolicy.InForce, err error) {
+// nodepolicyInForce returns the policy in force and where it comes from: the NodePolicy, a copy that was accepted earlier, or the defaults.
+func (s Installation) nodepolicyInForce() (inForce nodepolicy.InForce, err error) {
 	var object []byte
 	switch {
 	case s.Policy.Found:
@@ -34,10 +34,10 @@ func (s Installation) policyInForce() (inForce nodepolicy.InForce, err error) {
 		return inForce, errNoPolicy
 	}
 	var accepted map[string]string
-	if s.Accepted.Found {
-		accepted = s.Accepted.Value.Data
+	if s.AcceptedConfigMap.Found {
+		accepted = s.AcceptedConfigMap.Value.Data
 	}
-	if inForce = nodepolicy.InForceOf(object, accepted, s.Gate()); inForce.Problem != nil && !s.Accepted.isKnown() {
+	if inForce = nodepolicy.InForceOf(object, accepted, s.Gate()); inForce.Problem != nil && !s.AcceptedConfigMap.isKnown() {
 		err = errNoPolicy
 	}
 	return inForce, err
@@ -45,13 +45,13 @@ func (s Installation) policyInForce() (inForce nodepolicy.InForce, err error) {
 
 // judgePolicy judges whether there is a policy that can be used, and whether it outlasts a loss of the object.
 func judgePolicy(seen Installation) answer {
-	a := answer{ok: "valid"}
+	a := answer{okText: "valid"}
 	seen.compare(&a, checkPolicy)
 	addUnknown(&a, policyObject, seen.Policy)
-	if addUnknown(&a, acceptedObject, seen.Accepted); !seen.Policy.isKnown() {
+	if addUnknown(&a, acceptedObject, seen.AcceptedConfigMap); !seen.Policy.isKnown() {
 		return a
 	}
-	inForce, err := seen.policyInForce()
+	inForce, err := seen.nodepolicyInForce()
 	fallback := view.InForceInstead(inForce)
 	if err != nil {
 		fallback = "what was accepted last stays in force"
@@ -63,13 +63,13 @@ func judgePolicy(seen Installation) answer {
 			"it cannot be used, and %s: %s", fallback, strings.ReplaceAll(strings.TrimPrefix(inForce.Problem.Error(), "read policy: "), "\n", "; "))
 	case seen.Policy.Absent && seen.object(crdObject).Live.Absent: // which is a finding already
 	case err == nil && inForce.Default():
-		a.ok = "there is none, so the default policy is in force"
+		a.okText = "there is none, so the default policy is in force"
 	case seen.Policy.Absent:
 		a.add(Warning, policyObject,
 			newRemedy("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
 			"it does not exist: %s", fallback)
-	case seen.Policy.Found && seen.Accepted.isKnown() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
-		a.add(Warning, acceptedObject, newRemedy("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
+	case seen.Policy.Found && seen.AcceptedConfigMap.isKnown() && (seen.AcceptedConfigMap.Absent || seen.AcceptedConfigMap.Value.Data[store.AcceptedPolicy] == ""):
+		a.add(Warning, acceptedObject, newRemedy("capture's leader writes it, within seconds. See why it does not:", seen.logsCommand(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
 	case seen.Policy.Found:
 		addUnknown(&a, policyObject, seen.Pods)
@@ -83,7 +83,7 @@ func judgePolicy(seen Installation) answer {
 
 // policyTo hands the NodePolicy to a command. If there is none, it is what is in force instead.
 func (s Installation) policyTo(command string) string {
-	inForce, err := s.policyInForce()
+	inForce, err := s.nodepolicyInForce()
 	switch {
 	case !s.Policy.Absent:
 		return "kubectl get " + policyObject + " -o yaml | " + command
@@ -95,7 +95,7 @@ func (s Installation) policyTo(command string) string {
 
 // requirePolicy returns the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.
 func (s Installation) requirePolicy(a *answer, object string) (p policy.Policy, ok bool) {
-	p, err := s.InForce()
+	p, err := s.PolicyInForce()
 	if err != nil {
 		a.add(SeverityUnknown, object, fixFirst(checkPolicy), "what the policy says of it is not known, since the policy cannot be read")
 	}
@@ -105,7 +105,7 @@ func (s Installation) requirePolicy(a *answer, object string) (p policy.Policy, 
 // judgeLabelRules judges whether the rules for labels may remove and change labels.
 func judgeLabelRules(seen Installation) answer {
 	var a answer
-	if addUnknown(&a, acceptedObject, seen.Accepted); !seen.Accepted.isKnown() {
+	if addUnknown(&a, acceptedObject, seen.AcceptedConfigMap); !seen.AcceptedConfigMap.isKnown() {
 		return a
 	}
 	inForce, ok := seen.requirePolicy(&a, acceptedObject)
@@ -116,11 +116,11 @@ func judgeLabelRules(seen Installation) answer {
 	case state == rulesHeld:
 		a.add(Warning, acceptedObject, seen.endHolding(inForce), "%s", view.HeldSentence(rules, seen.heldUntil()))
 	case state == rulesAccepted:
-		a.ok = "accepted: " + view.RulesNamed(rules) + "; capture follows within seconds"
+		a.okText = "accepted: " + view.RulesNamed(rules) + "; capture follows within seconds"
 	case rules == policy.NoRules:
-		a.ok = "the policy has none"
+		a.okText = "the policy has none"
 	default:
-		a.ok = "rules " + rules + " are in force"
+		a.okText = "rules " + rules + " are in force"
 	}
 	if len(inForce.LabelRules().Asks()) > 0 {
 		addUnknown(&a, "", seen.Nodes)
@@ -135,17 +135,17 @@ func (a *answer) addMissingFacts(facts []impact.MissingFact) {
 		a.add(Note, "", newRemedy(fact.Next, fact.Commands...), "%s", fact.Description)
 	}
 	if len(facts) > 0 {
-		a.ok += "; see the notes below"
+		a.okText += "; see the notes below"
 	}
 }
 
 // heldUntil says until when rules that are not in force only add labels.
 func (s Installation) heldUntil() string {
-	inForce, err := s.policyInForce()
-	if err != nil || !s.Accepted.Found {
+	inForce, err := s.nodepolicyInForce()
+	if err != nil || !s.AcceptedConfigMap.Found {
 		return view.HeldUntil(inForce, "")
 	}
-	return view.HeldUntil(inForce, s.Accepted.Value.Data[store.RulesAccepted])
+	return view.HeldUntil(inForce, s.AcceptedConfigMap.Value.Data[store.RulesAccepted])
 }
 
 // endHolding returns how rules get in force that only add labels. Until capture has counted what they change, there is nothing to accept.
@@ -153,7 +153,7 @@ func (s Installation) endHolding(p policy.Policy) Remedy {
 	if s.Policy.Found && stringAt(s.Policy.Value.Object, "status", "held", "rules") == p.RulesHash() {
 		return acceptRules(p)
 	}
-	return newRemedy("Wait a minute. Then see why capture does not count:", s.logs(CaptureDeployment))
+	return newRemedy("Wait a minute. Then see why capture does not count:", s.logsCommand(CaptureDeployment))
 }
 
 // acceptRules returns how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
@@ -180,8 +180,8 @@ const (
 
 func (s Installation) rulesState(p policy.Policy) rulesState {
 	inForce, accepted := policy.NoRules, ""
-	if s.Accepted.Found {
-		data := s.Accepted.Value.Data
+	if s.AcceptedConfigMap.Found {
+		data := s.AcceptedConfigMap.Value.Data
 		if rules, ok := data[store.RulesInForce]; ok {
 			inForce = rules
 		}

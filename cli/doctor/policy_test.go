@@ -30,7 +30,7 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			`spec.retention: Invalid value: "5s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`
 	)
 	wrong := policytest.Manifest("cordon: keeep\nretention: 5s")
-	nothingAccepted := func(s *Installation) { s.Accepted = Absent[*corev1.ConfigMap]() }
+	nothingAccepted := func(s *Installation) { s.AcceptedConfigMap = Absent[*corev1.ConfigMap]() }
 	denied := NotKnown[*corev1.ConfigMap](Unknown{Reason: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 	requireFindings(t, map[string]breakage{
 		"it cannot be used, all errors of it": {
@@ -78,11 +78,11 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			}, nil,
 		},
 		"only the rules in force are noted": {
-			func(s *Installation) { delete(s.Accepted.Value.Data, store.AcceptedPolicy) },
+			func(s *Installation) { delete(s.AcceptedConfigMap.Value.Data, store.AcceptedPolicy) },
 			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy..."},
 		},
 		"what was accepted is not known, and not needed": {
-			func(s *Installation) { s.Accepted = denied },
+			func(s *Installation) { s.AcceptedConfigMap = denied },
 			[]string{"policy: unknown: " + acceptedObject + ": you may not get configmaps", "label-rules: unknown: " + acceptedObject + ": you may not get configmaps"},
 		},
 	})
@@ -92,7 +92,7 @@ func TestWhileThePolicyCannotBeUsedChecksGoByWhatWasAcceptedLast(t *testing.T) {
 	seen := healthy(t)
 	seen.accepts(map[string]string{store.AcceptedPolicy: "{}", store.AcceptedBefore: inJSON(t, policytest.Manifest("labels: {protected: inline}"))})
 	inForce := func(reason string) {
-		p, err := seen.InForce()
+		p, err := seen.PolicyInForce()
 		require.NoError(t, err, reason)
 		assert.True(t, p.RestoresInline(), reason)
 	}
@@ -102,11 +102,11 @@ func TestWhileThePolicyCannotBeUsedChecksGoByWhatWasAcceptedLast(t *testing.T) {
 	inForce("it does not exist")
 	assert.Equal(t, []string{`kubectl -n nodekeep-system get configmap/nodekeep-accepted -o jsonpath='{.data.before\.json}' | kubectl create -f -`},
 		resultOf(t, RunChecks(seen, nil), checkPolicy).Findings[0].Commands)
-	seen.Accepted = Reading[*corev1.ConfigMap]{}
-	_, err := seen.InForce()
+	seen.AcceptedConfigMap = Reading[*corev1.ConfigMap]{}
+	_, err := seen.PolicyInForce()
 	require.ErrorIs(t, err, errNoPolicy)
 	seen.accepts(map[string]string{})
-	p, err := seen.InForce()
+	p, err := seen.PolicyInForce()
 	require.NoError(t, err)
 	assert.Equal(t, policy.Default().RulesHash(), p.RulesHash())
 	assert.False(t, p.RestoresInline())

@@ -34,7 +34,7 @@ func (r *Records) Add(listed store.Listed) {
 	switch {
 	case listed.Err != nil:
 		r.Unreadable.Add(UnreadableRecord{listed.ConfigMap, listed.Err.Error()})
-	case listed.Entry.Record.Quarantined != nil && listed.Entry.Accepted == "":
+	case listed.Entry.Record.Quarantined != nil && listed.Entry.AcceptedSide == "":
 		r.Quarantined.Add(listed.Node)
 	}
 }
@@ -44,8 +44,8 @@ func judgeRecords(seen Installation) answer {
 	var a answer
 	addUnknown(&a, "", seen.Records)
 	records := seen.Records.Value
-	if a.ok = "none yet: a Node gets a record once it has something to keep"; records.All > 0 {
-		a.ok = view.Counted(records.All, "record") + ", all can be read"
+	if a.okText = "none yet: a Node gets a record once it has something to keep"; records.All > 0 {
+		a.okText = view.Counted(records.All, "record") + ", all can be read"
 	}
 	for _, record := range records.Unreadable.First {
 		a.add(Error, "configmap/"+record.ConfigMap,
@@ -64,7 +64,7 @@ func judgeRecords(seen Installation) answer {
 
 // judgeRecordLabels judges whether every record is found.
 func judgeRecordLabels(seen Installation) answer {
-	a := answer{ok: "every record has its label"}
+	a := answer{okText: "every record has its label"}
 	addUnknown(&a, "", seen.UnlabelledRecords)
 	for _, name := range seen.UnlabelledRecords.Value.First {
 		a.add(Error, "configmap/"+name,
@@ -77,7 +77,7 @@ func judgeRecordLabels(seen Installation) answer {
 
 // judgeQuarantine judges whether records wait for an operator.
 func judgeQuarantine(seen Installation) answer {
-	a := answer{ok: "nothing waits for a decision"}
+	a := answer{okText: "nothing waits for a decision"}
 	addUnknown(&a, "", seen.Records)
 	for _, node := range seen.Records.Value.Quarantined.First {
 		accept := "nodekeep accept record " + node + " --machine "
@@ -99,9 +99,9 @@ type Nodes struct {
 	Claimed []Claimed          // by annotation
 	NotKept Reading[[]NotKept] // by reason; the records show which restored labels are kept
 
-	ClosedTooLong Sample[string] // stuck, or closed for too long, each with why
-	WhyCommands   []string       // the commands that show more of these
-	PausedByFight Sample[string] // on which capture has stopped correcting something that another client undoes
+	ClosedTooLong    Sample[string] // stuck, or closed for too long, each with why
+	WhyCommands      []string       // the commands that show more of these
+	CorrectionPaused Sample[string] // on which capture has stopped correcting something that another client undoes
 
 	Unverified Sample[string]      // names of those with a verification taint
 	Overdue    Sample[WaitingNode] // of which longer than the deadline of their profile
@@ -139,7 +139,7 @@ func judgeGatedNodes(seen Installation) answer {
 	var a answer
 	addUnknown(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
-	a.ok = fmt.Sprintf("%d of %d Nodes %s behind the gate, none for more than %s", nodes.Gated, nodes.All, verb(nodes.Gated), duration.HumanDuration(nodes.GateAfter))
+	a.okText = fmt.Sprintf("%d of %d Nodes %s behind the gate, none for more than %s", nodes.Gated, nodes.All, verb(nodes.Gated), duration.HumanDuration(nodes.GateAfter))
 	for _, node := range nodes.GatedTooLong.First {
 		reason := ""
 		if node.Reason != "" {

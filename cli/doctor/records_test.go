@@ -37,7 +37,7 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 		"a record waits for a decision, one that was decided about does not": {
 			func(s *Installation) {
 				s.Records.Value.Add(store.Listed{Node: "worker-1", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}}})
-				s.Records.Value.Add(store.Listed{Node: "worker-2", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}, Accepted: store.OldMachine}})
+				s.Records.Value.Add(store.Listed{Node: "worker-2", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}, AcceptedSide: store.OldMachine}})
 				s.Records.Value.Add(store.Listed{Node: "worker-3"})
 			},
 			[]string{"quarantine: warning: configmap/node.worker-1: another machine has taken the name worker-1: nothing is restored on it before an operator says whose it is"},

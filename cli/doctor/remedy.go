@@ -51,55 +51,55 @@ func releaseOf(object *unstructured.Unstructured) release {
 	return r
 }
 
-// upgrade returns a command that installs the release anew with the values of its file. There is none where no release is known.
-func (r release) upgrade() (commands []string) {
+// upgradeCommand returns a command that installs the release anew with the values of its file. There is none where no release is known.
+func (r release) upgradeCommand() (commands []string) {
 	if r.name == "" {
 		return nil
 	}
 	return []string{"helm upgrade " + r.name + " manifests/chart --namespace " + r.namespace + " --reset-values --values values.yaml"}
 }
 
-// upgrade returns the helm upgrade of this installation; empty: it is no release.
-func (s Installation) upgrade() []string {
+// upgradeCommand returns the helm upgrade of this installation; empty: it is no release.
+func (s Installation) upgradeCommand() []string {
 	r, _ := s.helmRelease()
-	return r.upgrade()
+	return r.upgradeCommand()
 }
 
-// reinstall puts back what the manifests hold.
-func (s Installation) reinstall() Remedy {
+// reinstallRemedy puts back what the manifests hold.
+func (s Installation) reinstallRemedy() Remedy {
 	if r, ok := s.helmRelease(); ok {
-		return newRemedy("Run helm upgrade again, in a checkout of the installed version:", r.upgrade()...)
+		return newRemedy("Run helm upgrade again, in a checkout of the installed version:", r.upgradeCommand()...)
 	}
 	return newRemedy("Apply again what nodekeep was installed from (or run helm upgrade):",
 		"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/crd.yaml", "kubectl apply --server-side -f manifests/nodekeep.yaml")
 }
 
-// reapply is for an object that was changed: the API server names a conflict with who has changed it.
-func (s Installation) reapply() Remedy {
+// reapplyRemedy is for an object that was changed: the API server names a conflict with who has changed it.
+func (s Installation) reapplyRemedy() Remedy {
 	if r, ok := s.helmRelease(); ok {
 		return newRemedy("Run helm upgrade again, in a checkout of the installed version. If it reports a conflict, copy the change into the values, or undo it:",
-			r.upgrade()...)
+			r.upgradeCommand()...)
 	}
 	return newRemedy("Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:",
-		s.reinstall().Commands...)
+		s.reinstallRemedy().Commands...)
 }
 
 // reinstallVerify puts back what belongs to verification. The other manifests contain nothing of it.
 func (s Installation) reinstallVerify() Remedy {
 	if r, ok := s.helmRelease(); ok {
-		return newRemedy("Set verify.enabled to true in values.yaml, and run helm upgrade, in a checkout of the installed version:", r.upgrade()...)
+		return newRemedy("Set verify.enabled to true in values.yaml, and run helm upgrade, in a checkout of the installed version:", r.upgradeCommand()...)
 	}
 	return newRemedy("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
 }
 
-// scaleUp is for a process whose Deployment is scaled to nothing. With Helm the number is a value, which the next upgrade sets again.
-func (s Installation) scaleUp(component, object string) Remedy {
+// scaleUpRemedy is for a process whose Deployment is scaled to nothing. With Helm the number is a value, which the next upgrade sets again.
+func (s Installation) scaleUpRemedy(component, object string) Remedy {
 	replicas, found, err := unstructured.NestedInt64(s.object(object).Shipped.Object, "spec", "replicas")
 	if err != nil || !found {
 		replicas = 2
 	}
 	if r, ok := s.helmRelease(); ok {
-		return newRemedy(fmt.Sprintf("Scale it up again: set %s.replicas to %d in values.yaml, and run helm upgrade:", component, replicas), r.upgrade()...)
+		return newRemedy(fmt.Sprintf("Scale it up again: set %s.replicas to %d in values.yaml, and run helm upgrade:", component, replicas), r.upgradeCommand()...)
 	}
 	return newRemedy("Scale it up again:", s.kubectl("scale %s --replicas=%d", object, replicas))
 }
@@ -132,8 +132,8 @@ func (s Installation) otherNamespace() string {
 	return ""
 }
 
-// install installs nodekeep.
-func (s Installation) install() Remedy {
+// installRemedy installs nodekeep.
+func (s Installation) installRemedy() Remedy {
 	namespace := cmp.Or(s.Namespace, manifests.Namespace)
 	return newRemedy("Install it, in a checkout. values.yaml has the repository of your image (image.repository):",
 		"helm install nodekeep manifests/chart --namespace "+namespace+" --create-namespace --values values.yaml --wait")
@@ -166,12 +166,12 @@ func (s Installation) kubectl(command string, args ...any) string {
 	return "kubectl -n " + s.Namespace + " " + fmt.Sprintf(command, args...)
 }
 
-// logs shows what a process says.
-func (s Installation) logs(deployment string) string {
+// logsCommand shows what a process says.
+func (s Installation) logsCommand(deployment string) string {
 	return s.kubectl("logs deployment/%s --tail=50", deployment)
 }
 
-// pods shows what becomes of the pods of a process.
-func (s Installation) pods(component string) string {
+// podsCommand shows what becomes of the pods of a process.
+func (s Installation) podsCommand(component string) string {
 	return s.kubectl("describe pods -l %s,%s=%s", PodSelector, ComponentLabel, component)
 }

@@ -17,11 +17,11 @@ const (
 	checksRole          = VerifyDeployment + "-checks"
 )
 
-// unremoved is what follows where Nodes that fail are not removed.
-const unremoved = "Nodes that fail their checks are not removed, and wait with their taint"
+// unremovedEffect is what follows where Nodes that fail are not removed.
+const unremovedEffect = "Nodes that fail their checks are not removed, and wait with their taint"
 
-// removals returns the kinds of removal that profiles in force use, and the profiles, in the order of the policy.
-func (s Installation) removals() (kinds map[verify.RemovalKind][]string) {
+// profilesByRemoval returns the kinds of removal that profiles in force use, and the profiles, in the order of the policy.
+func (s Installation) profilesByRemoval() (kinds map[verify.RemovalKind][]string) {
 	kinds = map[verify.RemovalKind][]string{}
 	for _, profile := range s.Profiles().All() {
 		if profile.Removes() {
@@ -32,10 +32,10 @@ func (s Installation) removals() (kinds map[verify.RemovalKind][]string) {
 }
 
 // Removes reports whether a profile in force removes Nodes.
-func (s Installation) Removes() bool { return len(s.removals()) > 0 }
+func (s Installation) Removes() bool { return len(s.profilesByRemoval()) > 0 }
 
-// removed returns the objects that a kind of removal deletes.
-func removed(kind verify.RemovalKind) schema.GroupResource {
+// removedResource returns the objects that a kind of removal deletes.
+func removedResource(kind verify.RemovalKind) schema.GroupResource {
 	switch kind {
 	case verify.RemoveNodeClaim:
 		return schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}
@@ -48,9 +48,9 @@ func removed(kind verify.RemovalKind) schema.GroupResource {
 
 // needsRemoval reports whether the controller needs a right of its ClusterRole for removals. It needs the other rights for removals of any kind.
 func (s Installation) needsRemoval(right Right) bool {
-	kinds := s.removals()
+	kinds := s.profilesByRemoval()
 	for _, kind := range verify.RemovalKinds() {
-		if right.Resource == removed(kind).Resource {
+		if right.Resource == removedResource(kind).Resource {
 			return len(kinds[kind]) > 0
 		}
 	}
@@ -64,12 +64,12 @@ func (s Installation) judgeRemovals(a *answer) {
 	}
 	addUnknown(a, policyObject, s.APIGroups)
 	for _, kind := range verify.RemovalKinds() {
-		profiles, group := s.removals()[kind], removed(kind).Group
+		profiles, group := s.profilesByRemoval()[kind], removedResource(kind).Group
 		if len(profiles) == 0 || group == "" || !s.APIGroups.Found || slices.Contains(s.APIGroups.Value, group) {
 			continue
 		}
 		a.add(Error, policyObject, newRemedy("Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."),
-			"profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved)
+			"profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremovedEffect)
 	}
 	ledger := "configmap/" + verify.LedgerMap
 	addUnknown(a, ledger, s.Ledger)
@@ -85,6 +85,6 @@ func (s Installation) judgeRemovals(a *answer) {
 		a.add(Error, ledger,
 			newRemedy("Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
 				fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)),
-			"in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved)
+			"in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremovedEffect)
 	}
 }

@@ -82,7 +82,7 @@ type Report struct {
 
 // answer is what a check says.
 type answer struct {
-	ok       string // what it shows where all is right
+	okText   string // what it shows where all is right
 	findings []Finding
 }
 
@@ -109,7 +109,7 @@ func (a answer) result(name string) Result {
 	findings := slices.Clone(a.findings)
 	slices.SortStableFunc(findings, func(x, y Finding) int { return cmp.Compare(rank(x.Severity), rank(y.Severity)) })
 	if len(findings) == 0 || findings[0].Severity == Note {
-		return Result{Check: name, Status: StatusOK, Title: a.ok, Findings: findings}
+		return Result{Check: name, Status: StatusOK, Title: a.okText, Findings: findings}
 	}
 	return Result{Check: name, Status: Status(findings[0].Severity), Title: findings[0].Message, Findings: findings}
 }

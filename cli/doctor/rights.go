@@ -56,7 +56,8 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// missingRights are rights that a role in the cluster does not grant, and what follows. An empty rightConsequence stands for what follows if the role itself is missing.
+// missingRights are rights that a role in the cluster does not grant, and what follows. With an empty rightConsequence,
+// it is what follows from a missing role.
 type missingRights struct {
 	rightConsequence
 	rights []string
@@ -69,10 +70,10 @@ type rightConsequence struct {
 	leadsTo              string
 }
 
-func harms() []rightConsequence {
+func rightConsequences() []rightConsequence {
 	return []rightConsequence{
-		{checksRole, "configmaps", verify.LedgerMap, Warning, unremoved},
-		{checksRole, "configmaps", "", Error, "reports of attempts that fail cannot be kept, so " + unverified},
+		{checksRole, "configmaps", verify.LedgerMap, Warning, unremovedEffect},
+		{checksRole, "configmaps", "", Error, "reports of attempts that fail cannot be kept, so " + unverifiedEffect},
 		{VerifyDeployment, "nodes/status", "", Warning, "the condition " + verify.Condition + " is not written"},
 		{VerifyDeployment, "nodepolicies/status", "", Warning, "the NodePolicy does not say that the controller follows it"},
 		{VerifyDeployment, "configmaps", "", Warning, "a controller that starts without a usable NodePolicy takes the defaults"},
@@ -88,10 +89,10 @@ func (s Installation) lackingRights(object Object) (all []missingRights) {
 			continue
 		}
 		var cause rightConsequence
-		if i := slices.IndexFunc(harms(), func(h rightConsequence) bool {
+		if i := slices.IndexFunc(rightConsequences(), func(h rightConsequence) bool {
 			return h.role == role && h.resource == right.Resource && h.name == right.Name
 		}); i >= 0 {
-			cause = harms()[i]
+			cause = rightConsequences()[i]
 		}
 		i := slices.IndexFunc(all, func(o missingRights) bool { return o.rightConsequence == cause })
 		if i < 0 {
@@ -132,10 +133,10 @@ func allows(rules []rbacv1.PolicyRule, right Right) bool {
 func (s Installation) needsRight(role string, right Right) bool {
 	switch {
 	case right.Resource == "resourceslices":
-		inForce, err := s.InForce()
+		inForce, err := s.PolicyInForce()
 		return err == nil && len(inForce.LabelRules().Drivers()) > 0
 	case right.Resource == "nodefeatures":
-		inForce, err := s.InForce()
+		inForce, err := s.PolicyInForce()
 		return err == nil && !inForce.LabelRules().NodeFeatures().Empty()
 	case role == removalName:
 		return s.needsRemoval(right)
@@ -144,18 +145,18 @@ func (s Installation) needsRight(role string, right Right) bool {
 	case role != WebhookDeployment:
 		return true
 	case strings.HasPrefix(right.Verb, "impersonate"):
-		return s.inline()
+		return s.restoresInline()
 	case right.Resource == "secrets" || strings.HasSuffix(right.Resource, "webhookconfigurations"):
 		return s.selfSigned()
 	case right.Resource == "nodes" || right.Resource == "configmaps" && (right.Verb == "create" || right.Verb == "patch"):
-		return s.recordsDeletions()
+		return s.callsDeletionHook()
 	}
 	return true
 }
 
-// inline reports whether protected labels are to be restored in the CREATE itself.
-func (s Installation) inline() bool {
-	inForce, err := s.InForce()
+// restoresInline reports whether protected labels are to be restored in the CREATE itself.
+func (s Installation) restoresInline() bool {
+	inForce, err := s.PolicyInForce()
 	return err == nil && inForce.RestoresInline()
 }
 
@@ -217,9 +218,9 @@ func judgeCallerRights(seen Installation) answer {
 			lacking = append(lacking, right.String())
 		}
 	}
-	a.ok = seen.Caller.Value + " may read and change Nodes and records"
+	a.okText = seen.Caller.Value + " may read and change Nodes and records"
 	if len(lacking) > 0 {
-		a.ok = seen.Caller.Value + " may read Nodes and records, and not " + strings.Join(slices.Compact(lacking), ", ")
+		a.okText = seen.Caller.Value + " may read Nodes and records, and not " + strings.Join(slices.Compact(lacking), ", ")
 	}
 	return a
 }

@@ -26,7 +26,7 @@ func judgeAdmissionRules(seen Installation) answer {
 			"it may judge the CREATE of Nodes. A label that the webhook restores counts as set by the kubelet: "+
 				"if this rule denies the label, the Node cannot register")
 	}
-	a.ok = "no rule of others judges the CREATE of Nodes"
+	a.okText = "no rule of others judges the CREATE of Nodes"
 	var mutating []string
 	for _, configuration := range seen.AllMutating.Value {
 		if configuration.Name != WebhookConfigurationName && slices.ContainsFunc(configuration.Webhooks, func(webhook admissionregistrationv1.MutatingWebhook) bool {
@@ -36,7 +36,7 @@ func judgeAdmissionRules(seen Installation) answer {
 		}
 	}
 	if len(mutating) > 0 {
-		a.ok += "; others change it too: " + strings.Join(mutating, ", ")
+		a.okText += "; others change it too: " + strings.Join(mutating, ", ")
 	}
 	return a
 }

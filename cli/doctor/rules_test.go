@@ -112,13 +112,13 @@ func TestTheWebhookOfAnEngineIsNamedWhereItsRulesAreNotKnown(t *testing.T) {
 
 func TestAMutatingWebhookOfOthersIsMentionedAndNoFinding(t *testing.T) {
 	seen := healthy(t)
-	assert.Equal(t, "no rule of others judges the CREATE of Nodes", judgeAdmissionRules(seen).ok)
+	assert.Equal(t, "no rule of others judges the CREATE of Nodes", judgeAdmissionRules(seen).okText)
 	configuration := read[admissionregistrationv1.MutatingWebhookConfiguration](t, `{webhooks: [{name: a.example.com, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [nodes]}]}]}`)
 	configuration.Name = "w"
 	seen.AllMutating.Value = append(seen.AllMutating.Value, configuration)
 	a := judgeAdmissionRules(seen)
 	assert.Empty(t, a.findings)
-	assert.Equal(t, "no rule of others judges the CREATE of Nodes; others change it too: mutatingwebhookconfiguration/w", a.ok)
+	assert.Equal(t, "no rule of others judges the CREATE of Nodes; others change it too: mutatingwebhookconfiguration/w", a.okText)
 }
 
 func TestARuleOfKyvernoThatMayDenyNodesIsNamed(t *testing.T) {

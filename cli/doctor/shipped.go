@@ -31,7 +31,7 @@ const (
 	gateKeyObject     = "configmap/" + GateObjectName
 	policyObject      = "nodepolicy/" + PolicyName
 	crdObject         = "customresourcedefinition/" + PolicyCRD
-	acceptedObject    = "configmap/" + store.AcceptedName
+	acceptedObject    = "configmap/" + store.AcceptedConfigMap
 	metricsObject     = "clusterrolebinding/nodekeep-metrics"
 
 	verifyMetricsObject = "clusterrolebinding/nodekeep-verify-metrics"
@@ -39,16 +39,16 @@ const (
 
 // Consequences of objects that do not do their work.
 const (
-	unrestored           = "no label is restored in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
+	unrestoredEffect     = "no label is restored in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
 	deletionsUnobserved  = "an edit is lost if its Node is deleted before capture has observed it"
-	serviceDown          = "the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
-	webhookDown          = "Nodes wait behind the gate until capture has completed them"
-	unrecorded           = "edits are not recorded, and Nodes that wait behind the gate wait on"
-	ungated              = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
+	serviceDownEffect    = "the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
+	webhookDownEffect    = "Nodes wait behind the gate until capture has completed them"
+	unrecordedEffect     = "edits are not recorded, and Nodes that wait behind the gate wait on"
+	ungatedEffect        = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
 	annotationsForgeable = "a kubelet can forge nodekeep's annotations on its Node, so nodekeep reads them with care: " +
 		"a removal of a protected label or taint that capture did not observe itself does not count, and the label or taint is restored"
 	policyFrozen       = "the policy cannot be changed; what was accepted last stays in force"
-	ungoverned         = "the API server does not go by the section governance of the policy"
+	ungovernedEffect   = "the API server does not go by the section governance of the policy"
 	policyNotValidated = "the API server stores a NodePolicy that nodekeep cannot use, and what was accepted last stays in force"
 )
 
@@ -66,45 +66,45 @@ func expectations() (all []expectation) {
 		account     = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // the account, and the objects of RBAC with the same name
 		granted     = "role,rolebinding/"
 		confined    = "validatingadmissionpolicy,validatingadmissionpolicybinding/"
-		switchedOff = "the gate is switched off: " + ungated
-		unchecked   = "no Pod that checks a Node starts: " + unverified
+		switchedOff = "the gate is switched off: " + ungatedEffect
+		unchecked   = "no Pod that checks a Node starts: " + unverifiedEffect
 		lacksRights = "the controller lacks rights: "
 	)
 	for _, row := range []expectation{
-		{checkRestore, mutatingObject, Error, unrestored},
+		{checkRestore, mutatingObject, Error, unrestoredEffect},
 		{checkDeletion, validatingObject, Warning, deletionsUnobserved},
-		{checkEndpoints, serviceObject, Error, serviceDown},
-		{checkGate, gatePolicyObject, Error, ungated},
-		{checkGate, gateBindingObject, Error, "the policy does nothing: " + ungated},
+		{checkEndpoints, serviceObject, Error, serviceDownEffect},
+		{checkGate, gatePolicyObject, Error, ungatedEffect},
+		{checkGate, gateBindingObject, Error, "the policy does nothing: " + ungatedEffect},
 		{checkGate, granted + GateObjectName, Error, switchedOff},
 		{checkGuards, confined + guard.GuardName, Warning, annotationsForgeable},
 		{checkGuards, "mutatingadmissionpolicy,mutatingadmissionpolicybinding/" + guard.StripName, Warning, annotationsForgeable},
 		{checkGuards, confined + guard.SelfTestName, Error, "a thief of the webhook's token can act as a kubelet"},
 		{checkGuards, confined + "nodekeep-records", Warning, "a thief of the webhook's or capture's token can change the policy"},
-		{checkWebhook, webhookObject, Error, webhookDown},
-		{checkCapture, captureObject, Error, unrecorded},
+		{checkWebhook, webhookObject, Error, webhookDownEffect},
+		{checkCapture, captureObject, Error, unrecordedEffect},
 		{checkGate, gateKeyObject, Warning, "commands take " + string(policy.DefaultGate) + " for the key of the gate's taint"},
 		{checkPolicy, crdObject, Warning, policyFrozen},
 		{checkPolicy, validatingObject, Warning, policyNotValidated},
-		{checkGovernance, confined + governance.DenyPolicy, Warning, ungoverned},
-		{checkGovernance, confined + governance.WarnPolicy, Warning, ungoverned},
-		{checkGovernance, confined + governance.AuditPolicy, Warning, ungoverned},
+		{checkGovernance, confined + governance.DenyPolicy, Warning, ungovernedEffect},
+		{checkGovernance, confined + governance.WarnPolicy, Warning, ungovernedEffect},
+		{checkGovernance, confined + governance.AuditPolicy, Warning, ungovernedEffect},
 		{checkRights, granted + "nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
-		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + webhookDown},
-		{checkRights, account + CaptureDeployment, Error, "capture lacks rights: " + unrecorded},
-		{checkVerification, verifyObject, Error, unverified},
+		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + webhookDownEffect},
+		{checkRights, account + CaptureDeployment, Error, "capture lacks rights: " + unrecordedEffect},
+		{checkVerification, verifyObject, Error, unverifiedEffect},
 		{checkVerification, "serviceaccount,priorityclass/" + verify.Account, Error, unchecked},
 		{checkVerification, granted + checksRole, Error, unchecked},
 		{checkVerification, granted + "nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
 		{checkVerification, verifyMetricsObject, Warning, "nobody can read its metrics"},
 		{checkVerification, confined + VerifyDeployment, Warning, "a thief of its token can change all of a Node"},
 		{checkVerification, confined + "nodekeep-checks", Warning, "clients that may change Pods in its namespace can read and change what the checks of a Node find"},
-		{checkVerification, "clusterrole,clusterrolebinding/" + removalName, Error, lacksRights + unremoved},
+		{checkVerification, "clusterrole,clusterrolebinding/" + removalName, Error, lacksRights + unremovedEffect},
 		{checkVerification, confined + removalName, Warning, "a thief of the controller's token can remove Nodes that take workloads"},
-		{checkVerification, account + VerifyDeployment, Error, lacksRights + unverified},
-		{checkVerification, "clusterrole,clusterrolebinding/" + LookupRole, Error, lacksRights + unverified},
-		{checkVerification, granted + LookupRole, Error, "checks of profiles that look there do not pass, and " + unverified},
+		{checkVerification, account + VerifyDeployment, Error, lacksRights + unverifiedEffect},
+		{checkVerification, "clusterrole,clusterrolebinding/" + LookupRole, Error, lacksRights + unverifiedEffect},
+		{checkVerification, granted + LookupRole, Error, "checks of profiles that look there do not pass, and " + unverifiedEffect},
 	} {
 		kinds, name, _ := strings.Cut(row.object, "/")
 		for kind := range strings.SplitSeq(kinds, ",") {
@@ -180,7 +180,7 @@ func (s Installation) isNeeded(object string) bool {
 	case strings.HasSuffix(object, "/"+removalName):
 		return s.Removes()
 	case strings.HasSuffix(object, "/"+LookupRole):
-		return slices.ContainsFunc(s.Lookups(), func(lookup Object) bool { return lookup.Name() == object })
+		return slices.ContainsFunc(s.LookupRoles(), func(lookup Object) bool { return lookup.Name() == object })
 	case strings.HasPrefix(object, "mutatingadmissionpolicy"):
 		return !s.lacksMutatingPolicies()
 	}
@@ -214,7 +214,7 @@ func (s Installation) compareObject(a *answer, expected expectation, object Obje
 	}
 	addUnknown(a, expected.object, object.Live)
 	if object.Live.Absent {
-		find(expected, expected.reinstall(s), "it does not exist")
+		find(expected, expected.reinstallRemedy(s), "it does not exist")
 	}
 	if !object.Live.Found {
 		return
@@ -224,7 +224,7 @@ func (s Installation) compareObject(a *answer, expected expectation, object Obje
 		if lacking.severity != "" {
 			harmed.severity, harmed.consequence = lacking.severity, lacking.leadsTo
 		}
-		find(harmed, expected.reapply(s), "it does not grant "+strings.Join(lacking.rights, ", "))
+		find(harmed, expected.reapplyRemedy(s), "it does not grant "+strings.Join(lacking.rights, ", "))
 	}
 	for _, difference := range s.differences(object) {
 		switch {
@@ -232,7 +232,7 @@ func (s Installation) compareObject(a *answer, expected expectation, object Obje
 		case difference.Path == webhookPath(deletionHook): // an option of the chart
 			find(expected, s.omittedHookRemedy(), "it has no webhook "+deletionHook)
 		default:
-			find(expected.withDifference(difference), s.fieldRemedy(object, difference, expected.reapply(s)), difference.String())
+			find(expected.withDifference(difference), s.fieldRemedy(object, difference, expected.reapplyRemedy(s)), difference.String())
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (e expectation) covers(d manifests.Difference) bool {
 // asShipped returns a check that only compares its objects with the shipped ones.
 func asShipped(check, ok string) func(Installation) answer {
 	return func(seen Installation) answer {
-		a := answer{ok: ok}
+		a := answer{okText: ok}
 		seen.compare(&a, check)
 		return a
 	}
@@ -295,25 +295,25 @@ func consequences() []consequence {
 
 // omittedHookRemedy returns the remedy for the webhook that sees deletions.
 func (s Installation) omittedHookRemedy() Remedy {
-	remedy := s.reinstall()
+	remedy := s.reinstallRemedy()
 	remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
 	return remedy
 }
 
-// reinstall puts back the object of the expectation.
-func (e expectation) reinstall(s Installation) Remedy {
+// reinstallRemedy puts back the object of the expectation.
+func (e expectation) reinstallRemedy(s Installation) Remedy {
 	if e.check == checkVerification {
 		return s.reinstallVerify()
 	}
-	return s.reinstall()
+	return s.reinstallRemedy()
 }
 
-// reapply is for the object of the expectation that was changed. With Helm, all of nodekeep is one release.
-func (e expectation) reapply(s Installation) Remedy {
+// reapplyRemedy is for the object of the expectation that was changed. With Helm, all of nodekeep is one release.
+func (e expectation) reapplyRemedy(s Installation) Remedy {
 	if _, ok := s.helmRelease(); !ok && e.check == checkVerification {
 		return s.reinstallVerify()
 	}
-	return s.reapply()
+	return s.reapplyRemedy()
 }
 
 // Gate returns the key of the gate's taint, as its ConfigMap names it.

@@ -153,10 +153,10 @@ func (s *Installation) setPolicy(manifest string) {
 
 // accepts adds to what is noted of what is in force and was accepted.
 func (s *Installation) accepts(data map[string]string) {
-	if !s.Accepted.Found {
-		s.Accepted = Found(&corev1.ConfigMap{Data: map[string]string{}})
+	if !s.AcceptedConfigMap.Found {
+		s.AcceptedConfigMap = Found(&corev1.ConfigMap{Data: map[string]string{}})
 	}
-	maps.Copy(s.Accepted.Value.Data, data)
+	maps.Copy(s.AcceptedConfigMap.Value.Data, data)
 }
 
 // inJSON returns a manifest in JSON.

@@ -18,8 +18,8 @@ const (
 	restricted  = "restricted"                         // the profile that worker Pods meet
 )
 
-// unverified is what follows where verification does not work.
-const unverified = "Nodes with a verification taint keep it and take no workloads"
+// unverifiedEffect is what follows where verification does not work.
+const unverifiedEffect = "Nodes with a verification taint keep it and take no workloads"
 
 func (s Installation) verifyDeployment() Reading[*appsv1.Deployment] {
 	return decode[appsv1.Deployment](s, verifyObject)
@@ -27,7 +27,7 @@ func (s Installation) verifyDeployment() Reading[*appsv1.Deployment] {
 
 // Profiles returns those of the policy in force; none where it is not known.
 func (s Installation) Profiles() verify.Profiles {
-	inForce, err := s.InForce()
+	inForce, err := s.PolicyInForce()
 	if err != nil {
 		return verify.Profiles{}
 	}
@@ -66,17 +66,17 @@ func judgeVerification(seen Installation) answer {
 	case seen.verifyDeployment().Absent && len(profiles) > 0:
 		a.add(Error, verifyObject,
 			newRemedy("The policy has profiles, so set verify.enabled to true in values.yaml (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
-				append(seen.upgrade(), seen.untaint()...)...), "it does not exist: "+unverified)
+				append(seen.upgradeCommand(), seen.untaintCommands()...)...), "it does not exist: "+unverifiedEffect)
 		return a
 	case seen.verifyDeployment().Absent:
-		a.ok = "off: nodekeep-verify is not installed"
+		a.okText = "off: nodekeep-verify is not installed"
 		seen.judgeLeftTainted(&a)
 		return a
 	case !seen.verifyDeployment().Found:
 		return a
 	}
-	a = judgeDeployment(seen, checkVerification, seen.verifyDeployment(), "verify", unverified)
-	a.ok = fmt.Sprintf("nodekeep-verify: %s; %s; the policy has %s", a.ok, seen.judgeVerifyLeader(&a), view.Counted(len(seen.Profiles().All()), "profile"))
+	a = judgeDeployment(seen, checkVerification, seen.verifyDeployment(), "verify", unverifiedEffect)
+	a.okText = fmt.Sprintf("nodekeep-verify: %s; %s; the policy has %s", a.okText, seen.judgeVerifyLeader(&a), view.Counted(len(seen.Profiles().All()), "profile"))
 	seen.judgeChecksNamespace(&a)
 	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
@@ -93,8 +93,8 @@ func judgeVerification(seen Installation) answer {
 	return a
 }
 
-// untaint removes the verification taints of all Nodes.
-func (s Installation) untaint() (commands []string) {
+// untaintCommands removes the verification taints of all Nodes.
+func (s Installation) untaintCommands() (commands []string) {
 	for _, key := range s.VerificationKeys() {
 		commands = append(commands, fmt.Sprintf("kubectl taint nodes --all %s-", key))
 	}
@@ -106,10 +106,10 @@ func (s Installation) judgeLeftTainted(a *answer) {
 	addUnknown(a, "", s.Nodes)
 	tainted := s.Nodes.Value.Unverified
 	for _, name := range tainted.First {
-		a.add(Error, "node/"+name, newRemedy("Remove the taint; from all Nodes, that is:", s.untaint()...),
+		a.add(Error, "node/"+name, newRemedy("Remove the taint; from all Nodes, that is:", s.untaintCommands()...),
 			"it has a verification taint, and verification is off: it takes no new workloads, and nothing removes the taint")
 	}
-	addRest(a, Error, tainted, "Nodes have a verification taint that nothing removes", s.untaint()...)
+	addRest(a, Error, tainted, "Nodes have a verification taint that nothing removes", s.untaintCommands()...)
 }
 
 // judgeVerifyLeader reports who leads, or adds that nobody does.
@@ -124,7 +124,7 @@ func (s Installation) judgeVerifyLeader(a *answer) string {
 		return "none leads yet: verify was installed moments ago"
 	}
 	if s.VerifyLease.isKnown() {
-		a.add(Error, object, newRemedy("See why none does:", s.pods("verify"), s.logs(VerifyDeployment)), "no replica of nodekeep-verify leads: "+unverified)
+		a.add(Error, object, newRemedy("See why none does:", s.podsCommand("verify"), s.logsCommand(VerifyDeployment)), "no replica of nodekeep-verify leads: "+unverifiedEffect)
 	}
 	return "nobody leads"
 }
@@ -134,13 +134,13 @@ func (s Installation) judgeChecksNamespace(a *answer) {
 	name := s.ChecksNamespace()
 	object, namespace := "namespace/"+name, s.ChecksNamespaceObject
 	addUnknown(a, object, namespace)
-	const unstarted = ", so no Pod that checks a Node starts: " + unverified
+	const unstarted = ", so no Pod that checks a Node starts: " + unverifiedEffect
 	switch {
 	case namespace.Absent:
 		a.add(Error, object, s.reinstallVerify(), "it does not exist"+unstarted)
 	case !namespace.Found:
 	case namespace.Value.DeletionTimestamp != nil:
-		a.add(Error, object, newRemedy("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.upgrade()...),
+		a.add(Error, object, newRemedy("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.upgradeCommand()...),
 			"it is being deleted"+unstarted)
 	case namespace.Value.Labels[podSecurity] != restricted:
 		a.add(Warning, object, newRemedy("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),

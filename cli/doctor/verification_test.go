@@ -28,7 +28,7 @@ func profilesOf(profiles ...string) string {
 func TestAnInstallationWithoutVerificationIsHealthy(t *testing.T) {
 	seen := healthy(t)
 	seen.ComparedObjects = inCluster(t, "crd.yaml", "nodekeep.yaml")
-	seen.Policy, seen.Accepted = Absent[*unstructured.Unstructured](), Absent[*corev1.ConfigMap]()
+	seen.Policy, seen.AcceptedConfigMap = Absent[*unstructured.Unstructured](), Absent[*corev1.ConfigMap]()
 	seen.VerifyLease, seen.ChecksNamespaceObject = Absent[Leadership](), Absent[*corev1.Namespace]()
 	result := judgeVerification(seen).result(checkVerification)
 	assert.Equal(t, StatusOK, result.Status, result.Title)
@@ -149,7 +149,7 @@ func TestFindingsOfVerification(t *testing.T) {
 				check + "error: role/nodekeep-verify-checks: it does not grant get pods in namespace nodekeep-checks, list pods in namespace nodekeep-checks, watch pods in namespace nodekeep-checks, " +
 					"create pods in namespace nodekeep-checks, delete pods in namespace nodekeep-checks: no Pod that checks a Node starts" + waits,
 				check + "error: role/nodekeep-verify-checks: it does not grant list configmaps in namespace nodekeep-checks, create configmaps in namespace nodekeep-checks, " +
-					"update configmaps in namespace nodekeep-checks, delete configmaps in namespace nodekeep-checks: reports of attempts that fail cannot be kept, so " + unverified,
+					"update configmaps in namespace nodekeep-checks, delete configmaps in namespace nodekeep-checks: reports of attempts that fail cannot be kept, so " + unverifiedEffect,
 			},
 		},
 		"the policy of its account was changed": {

@@ -21,21 +21,21 @@ const (
 
 // judgeRestoreWebhook judges whether the API server is configured to call the webhook for Nodes that register.
 func judgeRestoreWebhook(seen Installation) answer {
-	a := answer{ok: "configured for the CREATE of Nodes, fails open"}
+	a := answer{okText: "configured for the CREATE of Nodes, fails open"}
 	seen.compare(&a, checkRestore)
 	position := func(name string) int {
 		return slices.IndexFunc(seen.hooks(), func(h hook) bool { return h.name == name })
 	}
 	first, second := position(protectedHook), position(restoreHook)
-	if seen.inline() && seen.object(mutatingObject).Live.Found && (first < 0 || first > second) {
+	if seen.restoresInline() && seen.object(mutatingObject).Live.Found && (first < 0 || first > second) {
 		a.add(Warning, mutatingObject, newRemedy("Install nodekeep with labels.protected inline, or say deferred in the policy."),
 			"the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook)
 	}
 	return a
 }
 
-// recordsDeletions reports whether the API server calls the webhook when a Node is deleted.
-func (s Installation) recordsDeletions() bool {
+// callsDeletionHook reports whether the API server calls the webhook when a Node is deleted.
+func (s Installation) callsDeletionHook() bool {
 	return slices.ContainsFunc(s.hooks(), func(h hook) bool { return h.name == deletionHook })
 }
 

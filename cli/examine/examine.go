@@ -27,8 +27,8 @@ const maxParallel = 8
 type examination struct {
 	*cluster.Cluster
 	discovery    discovery.DiscoveryInterfaceWithContext
-	dryRunClient kubernetes.Interface // for dry runs
-	certificates *servedCertificates  // by answers to them
+	dryRunClient kubernetes.Interface // its warnings go to certificates
+	certificates *servedCertificates  // of the webhook, which shows its certificate in warnings of its answers to dry runs
 	options      Options
 	seen         doctor.Installation
 	clockLag     time.Duration // this machine's clock, behind the API server's

@@ -53,12 +53,12 @@ func (e *examination) firstLooks() []look {
 		{read: getInto(e, &seen.NamespaceObject, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)},
 		{read: listInto(e, &seen.Endpoints, e.right("list", discoveryv1.GroupName, "endpointslices"), slices, serviceSelector)},
 		{read: listInto(e, &seen.Pods, e.right("list", "", "pods"), e.Client.CoreV1().Pods(e.Namespace), podSelector)},
-		{read: readInto(e, &seen.MutatingPoliciesServed, clusterRight("get", admissionGroup, "mutatingadmissionpolicies"), e.gateServed)},
+		{read: readInto(e, &seen.MutatingPoliciesServed, clusterRight("get", admissionGroup, "mutatingadmissionpolicies"), e.mutatingPoliciesServed)},
 		{read: readInto(e, &seen.CaptureLease, e.LeaseRight(capture.LeaseName), e.leaderOf(capture.LeaseName))},
 		{read: readInto(e, &seen.Policy, e.PolicyRight(), e.nodePolicy)},
-		{read: getInto(e, &seen.Accepted, e.RecordsRight("get"), configMaps, store.AcceptedName)},
+		{read: getInto(e, &seen.AcceptedConfigMap, e.RecordsRight("get"), configMaps, store.AcceptedConfigMap)},
 		{read: getInto(e, &seen.Inventory, e.RecordsRight("get"), configMaps, inventories.InventoryName), checks: []string{"inventory"}},
-		{read: readInto(e, &seen.PausedByFight, e.EventsRight(), e.paused), checks: []string{"paused-items"}},
+		{read: readInto(e, &seen.CorrectionPaused, e.EventsRight(), e.paused), checks: []string{"paused-items"}},
 		{read: getInto(e, &seen.EmergencyRole, e.EmergencyRight("roles"), e.Client.RbacV1().Roles(e.Namespace), manifests.EmergencyName)},
 		{read: getInto(e, &seen.EmergencyBinding, e.EmergencyRight("rolebindings"), e.Client.RbacV1().RoleBindings(e.Namespace), manifests.EmergencyName)},
 		{read: e.lookAtCallerRights, checks: []string{"your-rights"}},
@@ -78,7 +78,7 @@ func (e *examination) verificationLooks() (looks []look) {
 		looks = append(looks, look{read: read, checks: []string{"verification"}})
 	}
 	namespace := seen.ChecksNamespace()
-	seen.ComparedObjects = append(seen.ComparedObjects, seen.Lookups()...)
+	seen.ComparedObjects = append(seen.ComparedObjects, seen.LookupRoles()...)
 	for i := range seen.ComparedObjects {
 		object := &seen.ComparedObjects[i]
 		switch {

@@ -85,7 +85,8 @@ func (s *servedCertificates) earliestExpiring() []*x509.Certificate {
 	return slices.MinFunc(s.chains, func(a, b []*x509.Certificate) int { return a[0].NotAfter.Compare(b[0].NotAfter) })
 }
 
-// refusedError is an answer to a caller who has the right. Another admission rule refuses a Node with so few fields.
+// refusedError reports that the dry-run creation of a Node was refused although the caller has the right to create Nodes: admission of the cluster that is
+// not nodekeep's refuses a Node with so few fields.
 type refusedError struct {
 	admission string // as kubectl takes it; empty where the API server names none
 	cause     error
@@ -147,8 +148,8 @@ func (e *examination) unlabelledRecords(ctx context.Context) (names doctor.Sampl
 // records cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.GateAfter = e.options.GateAfter
-	stuck := map[string]nodestate.State{}
-	inputs, known := e.circumstances(ctx)
+	gatedTooLong := map[string]nodestate.State{}
+	inputs, known := e.inputs(ctx)
 	if !known {
 		inputs.Policy = policy.Default()
 	}
@@ -167,12 +168,12 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 			continue
 		}
 		if nodes.Add(node, e.seen.Gate(), e.serverTime()) {
-			stuck[node.Name] = state
+			gatedTooLong[node.Name] = state
 		}
 		nodes.AddVerification(node, keys, profiles, e.serverTime())
-		nodes.AddClosed(node, closedBy(state, keys, profiles, e.seen.Gate()), e.serverTime())
-		if e.seen.PausedByFight.Value[node.UID] {
-			nodes.PausedByFight.Add(node.Name)
+		nodes.AddClosed(node, closingCriteria(state, keys, profiles, e.seen.Gate()), e.serverTime())
+		if e.seen.CorrectionPaused.Value[node.UID] {
+			nodes.CorrectionPaused.Add(node.Name)
 		}
 		nodes.Selected.Add(node)
 		proofs.Add(node)
@@ -193,16 +194,16 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
 	for i, waiting := range nodes.GatedTooLong.First {
 		if known {
-			nodes.GatedTooLong.First[i].Reason = view.SummaryOf(stuck[waiting.Name], inputs).Reason
+			nodes.GatedTooLong.First[i].Reason = view.SummaryOf(gatedTooLong[waiting.Name], inputs).Reason
 		}
 	}
 	return nodes, nil
 }
 
-// closedBy returns what may keep the Node of a state closed.
-func closedBy(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.ClosedBy {
+// closingCriteria returns what decides whether the Node of a state counts as closed for too long.
+func closingCriteria(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.ClosingCriteria {
 	waits := state.AwaitsDecision()
-	return doctor.ClosedBy{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
+	return doctor.ClosingCriteria{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
 
 // paused returns the Nodes on which capture has stopped correcting something, by Events of the last hour.
@@ -220,20 +221,20 @@ func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 
 // migrations returns the migrations of the policy. What they are about is only looked at if there are any.
 func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, err error) {
-	inForce, err := e.seen.InForce()
+	inForce, err := e.seen.PolicyInForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
 		return nil, nil //nolint:nilerr // that the policy is not known is a finding of its own
 	}
-	inputs, _ := e.circumstances(ctx)
+	inputs, _ := e.inputs(ctx)
 	for _, m := range inForce.Migrations() {
 		all = append(all, impact.NewMigration(m, inForce))
 	}
 	return all, e.CountMigrations(ctx, inputs, all...)
 }
 
-// circumstances returns what decisions depend on; it is not known where the policy is not.
-func (e *examination) circumstances(ctx context.Context) (inputs plan.Inputs, known bool) {
-	inForce, err := e.seen.InForce()
+// inputs returns what decisions depend on; it is not known where the policy is not.
+func (e *examination) inputs(ctx context.Context) (inputs plan.Inputs, known bool) {
+	inForce, err := e.seen.PolicyInForce()
 	if err != nil {
 		return plan.Inputs{}, false
 	}

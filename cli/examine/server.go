@@ -82,8 +82,8 @@ func (d dateTransport) RoundTrip(request *http.Request) (*http.Response, error) 
 	return response, err
 }
 
-// gateServed asks whether the API server has the kind of policy at all.
-func (e *examination) gateServed(ctx context.Context) (bool, error) {
+// mutatingPoliciesServed asks whether the API server serves MutatingAdmissionPolicies. By policies of this kind the API server adds the gate.
+func (e *examination) mutatingPoliciesServed(ctx context.Context) (bool, error) {
 	list, err := e.discovery.ServerResourcesForGroupVersionWithContext(ctx, admissionregistrationv1.SchemeGroupVersion.String())
 	if err != nil {
 		return false, err

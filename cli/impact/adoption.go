@@ -30,9 +30,9 @@ type AdoptedLabel struct {
 
 // Add adds a Node.
 func (a *Adoption) Add(s nodestate.State, rule string, inputs plan.Inputs) {
-	label, adopted := PlanAdoption(s, a.Key, rule, inputs)
+	label, alreadyDerived := PlanAdoption(s, a.Key, rule, inputs)
 	switch {
-	case adopted:
+	case alreadyDerived:
 		a.Derived++
 	case label == nil:
 	case label.Reason != "":
@@ -43,8 +43,8 @@ func (a *Adoption) Add(s nodestate.State, rule string, inputs plan.Inputs) {
 }
 
 // PlanAdoption returns the plan for a label of a Node: hand it over to its rule, or leave it alone. The label is nil if neither the Node nor the record
-// has it, or if it is the rule's already (adopted is true then). If a rule is named, only a label that this rule derives is handed over.
-func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (label *AdoptedLabel, adopted bool) {
+// has it, or if it is the rule's already (alreadyDerived is true then). If a rule is named, only a label that this rule derives is handed over.
+func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (label *AdoptedLabel, alreadyDerived bool) {
 	recordedValue, recorded := nodestate.ItemsOf(s.Record)[key]
 	left := func(value, rule, reason string) (*AdoptedLabel, bool) {
 		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Reason: reason}, false
@@ -68,8 +68,8 @@ func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (labe
 	}
 	_, r, last := s.Simulate(inputs)
 	recordedValue, recorded = nodestate.ItemsOf(r)[key]
-	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
-	winner := cmp.Or(derived, last.Rules.Taken[key])
+	ruleLabel, by := last.Rules.Labels[key], last.Rules.Blocked[key]
+	winner := cmp.Or(ruleLabel, last.Rules.Taken[key])
 	switch keeps, reason := s.Judge(inputs).Keeps(key); {
 	case winner.Rule == "" && by != "":
 		return left(value, by, "a fact that the rule asks for is not known")
@@ -81,7 +81,7 @@ func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (labe
 		return left(value, winner.Rule, fmt.Sprintf("the rule derives %q", winner.Value))
 	case recorded && recordedValue != winner.Value:
 		return left(recordedValue, winner.Rule, fmt.Sprintf("the record has another value, which the rule's value %q hides", winner.Value))
-	case derived.Rule != "" && !recorded:
+	case ruleLabel.Rule != "" && !recorded:
 		return nil, true
 	case !keeps && !recorded:
 		return left(value, winner.Rule, reason)
@@ -93,7 +93,7 @@ func PlanAdoption(s nodestate.State, key, rule string, inputs plan.Inputs) (labe
 }
 
 // adoptionProblem returns why the label would still count as the operator's after the change; empty: it would not.
-func adoptionProblem(s nodestate.State, key string, label record.Derived, inputs plan.Inputs) string {
+func adoptionProblem(s nodestate.State, key string, label record.RuleLabel, inputs plan.Inputs) string {
 	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
 	if !policy.RoomFor(change.RuleLabels, node.AnnotationBytes) {
@@ -120,11 +120,11 @@ func adoptionProblem(s nodestate.State, key string, label record.Derived, inputs
 
 // AdoptingChange returns the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
 func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Plan {
-	listed := maps.Clone(node.ListedLabels())
+	listed := maps.Clone(node.AnnotatedLabels())
 	if listed == nil {
-		listed = map[string]record.Derived{}
+		listed = map[string]record.RuleLabel{}
 	}
-	listed[key] = record.Derived{Value: label.Value, Rule: label.Rule, Adopted: true}
+	listed[key] = record.RuleLabel{Value: label.Value, Rule: label.Rule, Adopted: true}
 	return plan.Plan{RuleLabels: listed, WriteLabelsAnnotation: true}
 }
 

@@ -24,18 +24,18 @@ type statement struct{ field, value string }
 // ContentChanges returns all that two policies say differently, in the order of their fields. It is empty if they say the same. An entry that only one of
 // them has, such as a rule, is one change.
 func ContentChanges(now, planned []policy.Line) []SettingChange {
-	prev, next := newSide(now), newSide(planned)
+	prev, next := newPolicyLines(now), newPolicyLines(planned)
 	nowOnly, plannedOnly := prev.minus(next), next.minus(prev)
 	changes := []SettingChange{}
 	for _, field := range slices.Sorted(maps.Keys(union(nowOnly, plannedOnly))) {
-		old, current := nowOnly[field], plannedOnly[field]
-		for i := range max(len(old), len(current)) {
+		nowValues, plannedValues := nowOnly[field], plannedOnly[field]
+		for i := range max(len(nowValues), len(plannedValues)) {
 			change := SettingChange{Field: field}
-			if i < len(old) {
-				change.Now = old[i]
+			if i < len(nowValues) {
+				change.Now = nowValues[i]
 			}
-			if i < len(current) {
-				change.Planned = current[i]
+			if i < len(plannedValues) {
+				change.Planned = plannedValues[i]
 			}
 			changes = append(changes, change)
 		}
@@ -56,7 +56,7 @@ type policyLines struct {
 	entries map[string]bool
 }
 
-func newSide(lines []policy.Line) policyLines {
+func newPolicyLines(lines []policy.Line) policyLines {
 	s := policyLines{lines, map[statement]bool{}, map[string]bool{}}
 	for _, line := range lines {
 		s.says[statement{line.Field, line.Value}] = true
@@ -113,10 +113,10 @@ func orderChanges(now, planned []policy.Line) (changes []SettingChange) {
 		}
 	}
 	for _, line := range planned {
-		prev, current := orders[line.Field], line.Order
-		prev, current = inBoth(prev, current), inBoth(current, prev)
-		if !slices.Equal(prev, current) {
-			changes = append(changes, SettingChange{Field: line.Field + " (order)", Now: strings.Join(prev, ", "), Planned: strings.Join(current, ", ")})
+		nowOrder, plannedOrder := orders[line.Field], line.Order
+		nowOrder, plannedOrder = inBoth(nowOrder, plannedOrder), inBoth(plannedOrder, nowOrder)
+		if !slices.Equal(nowOrder, plannedOrder) {
+			changes = append(changes, SettingChange{Field: line.Field + " (order)", Now: strings.Join(nowOrder, ", "), Planned: strings.Join(plannedOrder, ", ")})
 		}
 	}
 	return changes

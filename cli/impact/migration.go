@@ -84,7 +84,7 @@ func (m *Migration) Add(s nodestate.State, inputs plan.Inputs) {
 		metadata := s.Judge(inputs).Metadata
 		state, items = m.migration.StateOn(inputs.Policy, metadata), metadata.Items
 	} else if s.Record != nil {
-		state = m.migration.StateAway(*s.Record)
+		state = m.migration.StateInRecord(*s.Record)
 	}
 	key := MigrationGroup{State: state}
 	switch state {

@@ -23,7 +23,7 @@ func RegistrationOutcomeOf(item string, answer webhook.Explanation, p policy.Pol
 		return RegistrationOutcome{Kind: RestoredInline}
 	}
 	if _, deferred := answer.Deferred[item]; deferred {
-		if pattern, _ := p.Defers(item); pattern != "" {
+		if pattern, _ := p.DeferPattern(item); pattern != "" {
 			return RegistrationOutcome{Deferred, policy.Reason("labels.defer has " + pattern)}
 		}
 		return RegistrationOutcome{Kind: Deferred}

@@ -77,7 +77,7 @@ func (a *RuleEffects) Add(s nodestate.State, inputs plan.Inputs) {
 
 // ruleComparison counts what rules change. Its size is bounded.
 type ruleComparison struct {
-	altered RuleEffects
+	effects RuleEffects
 	listed  int // Nodes that list labels of rules
 	changes countMap[ruleChangeKey, RuleChange]
 }
@@ -93,8 +93,8 @@ func (c *ruleComparison) add(s nodestate.State, planned plan.Inputs) {
 	if node.Fault != nil {
 		return
 	}
-	c.altered.Add(s, planned)
-	if len(node.ListedLabels()) > 0 {
+	c.effects.Add(s, planned)
+	if len(node.AnnotatedLabels()) > 0 {
 		c.listed++
 	}
 	if s.Unreadable != nil { // capture leaves the Node alone
@@ -133,9 +133,9 @@ func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
 		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes),
 			strings.Compare(nodestate.FormatValue(a.Now), nodestate.FormatValue(b.Now)), strings.Compare(nodestate.FormatValue(a.Planned), nodestate.FormatValue(b.Planned)), strings.Compare(a.Rule, b.Rule))
 	})
-	held := p.RulesHash() != inForce && rollout.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Total)
+	held := p.RulesHash() != inForce && rollout.RulesNeedAcceptance(c.effects.Changed, c.effects.Renamed, c.effects.Total)
 	return RulesImpact{
-		Rules: p.RulesHash(), Altered: c.altered.Changed, Held: held, Renamed: c.altered.Renamed, Labels: labels, Omitted: c.changes.omitted,
+		Rules: p.RulesHash(), Altered: c.effects.Changed, Held: held, Renamed: c.effects.Renamed, Labels: labels, Omitted: c.changes.omitted,
 		HasRules: !p.LabelRules().Empty() || c.listed > 0,
 	}
 }

@@ -19,7 +19,7 @@ type SelectedNodes struct {
 	gate       string
 	now        time.Time
 
-	nodes, schedulable int                        // of the cluster; open ones take workloads
+	nodes, schedulable int                        // how many the cluster has, and how many of them take workloads
 	selected           map[string]*nodesOfProfile // by the profile's name
 }
 
@@ -76,7 +76,7 @@ func (s *SelectedNodes) Add(node *corev1.Node) {
 		}
 	}
 	for _, name := range profile.Wait.DaemonSets {
-		if daemonSet := s.daemonSets[name]; daemonSet != nil && !runsOn(daemonSet, node) {
+		if daemonSet := s.daemonSets[name]; daemonSet != nil && !affinitySelects(daemonSet, node) {
 			if selected.excluded[name] == nil {
 				selected.excluded[name] = &NodeCount{}
 			}
@@ -85,8 +85,8 @@ func (s *SelectedNodes) Add(node *corev1.Node) {
 	}
 }
 
-// runsOn reports whether the nodeSelector and the node affinity of a DaemonSet select a Node. An affinity that cannot be read excludes none.
-func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
+// affinitySelects reports whether the nodeSelector and the node affinity of a DaemonSet select a Node. An affinity that cannot be read excludes none.
+func affinitySelects(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 	pod := &corev1.Pod{Spec: daemonSet.Spec.Template.Spec}
 	selects, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return selects || err != nil

@@ -16,7 +16,7 @@ import (
 // Drift returns the labels of an existing Node that differ from its record, or from what rules derive. It returns compared as false if the record
 // cannot be used.
 func (s State) Drift(inputs plan.Inputs) (labels []report.DriftedLabel, compared bool) {
-	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
+	if s.Unreadable != nil || s.Record != nil && s.Record.WholeRecordQuarantined() {
 		return nil, false
 	}
 	node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
@@ -69,7 +69,7 @@ func (s State) Drift(inputs plan.Inputs) (labels []report.DriftedLabel, compared
 		}
 	}
 	if recordAfter != nil {
-		for key := range inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: updated, Machine: recordAfter.Machine}, policy.Live).Withheld {
+		for key := range inputs.Policy.Restorable(node.KeptItems(), policy.KeptItems{Items: updated, Machine: recordAfter.Machine}, policy.Live).Withheld {
 			value := updated[key]
 			switch shown := ValueIn(node.Items, key); {
 			case shown == nil:

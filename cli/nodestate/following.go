@@ -12,8 +12,8 @@ import (
 // maxNamed is how many Nodes are named that share the identity of a machine.
 const maxNamed = 10
 
-// FollowedRecord is what a Node without a record gets of another name of its machine.
-type FollowedRecord struct {
+// FollowDecision is what a Node without a record gets of another name of its machine.
+type FollowDecision struct {
 	Node   string   `json:"node,omitempty"`   // whose record it begins with; empty: none
 	Reason string   `json:"why"`              // that one, or none
 	Waits  []string `json:"waits,omitempty"`  // labels that wait for an operator
@@ -29,36 +29,36 @@ func (s State) MayFollow(inputs plan.Inputs) bool {
 
 // WithFollowed returns the state with the record that the Node begins with on a machine; rest are the records of all other Nodes.
 func (s State) WithFollowed(machine record.Machine, rest []record.Record, inputs plan.Inputs) State {
-	rest = inputs.Policy.Keeping(inputs.Now).WithEarlier(rest)
+	rest = inputs.Policy.EarlierRetention(inputs.Now).Flatten(rest)
 	old, found, candidates := record.Predecessor(s.Name, machine, rest)
-	tainted, names := record.Tainted(s.Name, machine, rest)
+	tainted, names := record.TaintsOnlyOf(s.Name, machine, rest)
 	switch {
 	case found:
 		r := observe.Follow(old, s.Name, machine, inputs.Now)
-		s.followed, s.Follows = &r, &FollowedRecord{Node: old.Node, Reason: "this machine was that Node before, and no other record is of this machine"}
+		s.registrationSource, s.FollowDecision = &r, &FollowDecision{Node: old.Node, Reason: "this machine was that Node before, and no other record is of this machine"}
 		if r.Quarantined != nil {
-			s.Follows.Waits = SortedItems(r.Quarantined.Items())
+			s.FollowDecision.Waits = SortedItems(r.Quarantined.Items())
 		}
 	case len(machine.Identifiers()) == 0:
-		s.Follows = &FollowedRecord{Reason: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
+		s.FollowDecision = &FollowDecision{Reason: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
 	case len(candidates) == 0 && len(names) > 0:
-		s.Follows = &FollowedRecord{Reason: "a Node that exists has followed the record of node " + names[0]}
+		s.FollowDecision = &FollowDecision{Reason: "a Node that exists has followed the record of node " + names[0]}
 	case len(candidates) == 0:
-		s.Follows = &FollowedRecord{Reason: "no other record is of this machine"}
+		s.FollowDecision = &FollowDecision{Reason: "no other record is of this machine"}
 	case len(candidates) == 1:
-		s.Follows = &FollowedRecord{Reason: "node " + candidates[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept record"}
+		s.FollowDecision = &FollowDecision{Reason: "node " + candidates[0] + " has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept record"}
 	default:
 		named := strings.Join(candidates[:min(len(candidates), maxNamed)], ", ")
-		s.Follows = &FollowedRecord{Reason: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(candidates), named)}
+		s.FollowDecision = &FollowDecision{Reason: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(candidates), named)}
 	}
 	if !found && len(names) > 0 {
-		s.followed, s.Follows.Taints = &tainted, SortedItems(tainted.Items())
+		s.registrationSource, s.FollowDecision.Taints = &tainted, SortedItems(tainted.Items())
 	}
 	return s
 }
 
 // WithFollowedUnknown returns the state where the other records could not be looked at.
 func (s State) WithFollowedUnknown(reason string) State {
-	s.Follows = &FollowedRecord{Reason: "not known: " + reason, Unknown: true}
+	s.FollowDecision = &FollowDecision{Reason: "not known: " + reason, Unknown: true}
 	return s
 }

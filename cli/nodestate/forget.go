@@ -52,7 +52,7 @@ func PlanForget(s State, items []string) ForgetPlan {
 	}
 	if s.Record.Quarantined != nil {
 		f.reason = "another machine has taken the name, and no operator has decided yet which machine owns the record"
-		if !s.Record.Isolated() {
+		if !s.Record.WholeRecordQuarantined() {
 			f.reason = "labels of the record of node " + s.Record.Followed + " wait for an operator"
 		}
 		f.reason += ": nodekeep accept record " + s.Name + " --machine old|new"

@@ -40,7 +40,7 @@ func (j Judgement) Keeps(item string) (keeps bool, reason string) {
 
 // ByRules reports whether rules of the policy decide what the Node shows of an item.
 func (j Judgement) ByRules(item string) bool {
-	if derived, listed := j.Metadata.RuleLabels[item]; listed && derived.ShownBy(j.Metadata.Items, item) {
+	if ruleLabel, listed := j.Metadata.RuleLabels[item]; listed && ruleLabel.ShownBy(j.Metadata.Items, item) {
 		return true
 	}
 	return slices.ContainsFunc(j.Metadata.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })

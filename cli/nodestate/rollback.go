@@ -80,8 +80,8 @@ func (r Rollback) Change() plan.Plan {
 	return change
 }
 
-// Changes returns how many labels and taints are changed, and how many are not although they should be.
-func (r Rollback) Changes() (changed, leftAlone int) {
+// Count returns how many labels and taints are changed, and how many are not although they should be.
+func (r Rollback) Count() (changed, leftAlone int) {
 	for _, step := range r.Steps {
 		if step.Action == LeftAlone {
 			leftAlone++

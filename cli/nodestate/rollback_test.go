@@ -28,7 +28,7 @@ func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T
 		{Kind: "label", Item: "remove", Action: nodestate.Remove, From: &text},
 		{Kind: "label", Item: "set", Action: nodestate.Set, To: &text},
 	}, rollback.Steps)
-	changed, leftAlone := rollback.Changes()
+	changed, leftAlone := rollback.Count()
 	assert.Equal(t, []int{3, 1}, []int{changed, leftAlone})
 	change := rollback.Change()
 	assert.Equal(t, []any{set{"set": "1", "change": "1"}, []string{"remove"}, true}, []any{change.Values(), change.Removed(), change.ByClient})

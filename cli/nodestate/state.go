@@ -25,8 +25,8 @@ type State struct {
 	StoreEntry store.Entry    // that the record was read from, with its version
 	Unreadable error          // why there is a record but nothing may be taken from it
 
-	Follows  *FollowedRecord // nil: it has a record, or the policy follows none
-	followed *record.Record  // what it begins with, where it follows
+	FollowDecision     *FollowDecision // nil: it has a record, or the policy follows none
+	registrationSource *record.Record  // what it begins with, where it follows
 }
 
 // maxWrites limits the writes of the record before the change of a Node. One write resets it, one accepts a side, one merges.
@@ -35,11 +35,11 @@ const maxWrites = 5
 // Simulate returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
 // (nil: none), and the later change of the Node.
 func (s State) Simulate(inputs plan.Inputs) (first capture.Action, recordAfter *record.Record, last capture.Action) {
-	node, entry, found := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations()), store.Entry{Accepted: s.StoreEntry.Accepted}, s.Record != nil
+	node, entry, found := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations()), store.Entry{AcceptedSide: s.StoreEntry.AcceptedSide}, s.Record != nil
 	if found {
 		entry.Record, recordAfter = *s.Record, s.Record
-	} else if s.followed != nil {
-		entry.Record = *s.followed
+	} else if s.registrationSource != nil {
+		entry.Record = *s.registrationSource
 	}
 	for i := range maxWrites {
 		last = capture.Decide(entry, found, node, capture.NodePresent, inputs)
@@ -89,13 +89,13 @@ func (s State) labels() labels.Set {
 func (s State) Selected(selector labels.Selector) bool { return selector.Matches(s.labels()) }
 
 // RegistrationRecord returns the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
-func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.followed) }
+func (s State) RegistrationRecord() *record.Record { return cmp.Or(s.Record, s.registrationSource) }
 
 // MissingRegistrationTaints returns the registration taints that a Node behind the gate has still to get, and gets with the change that lifts the gate. After that
 // nothing adds them any more.
 func (s State) MissingRegistrationTaints(inputs plan.Inputs) []corev1.Taint {
 	node := observe.FromNode(s.Node)
-	if node.Registered(inputs.GuardInForce) {
+	if node.GotRegistrationTaints(inputs.GuardInForce) {
 		return nil
 	}
 	labels := maps.Clone(s.Node.Labels)
@@ -110,14 +110,14 @@ func (s State) MissingRegistrationTaints(inputs plan.Inputs) []corev1.Taint {
 
 // AwaitsDecision reports whether the record waits for an operator's decision between two machines.
 func (s State) AwaitsDecision() bool {
-	return s.Record != nil && s.Record.Quarantined != nil && s.StoreEntry.Accepted == ""
+	return s.Record != nil && s.Record.Quarantined != nil && s.StoreEntry.AcceptedSide == ""
 }
 
 // Missing returns what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
 func (s State) Missing(inputs plan.Inputs) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
 		node := observe.FromNodeWithAnnotations(s.Node, inputs.Policy.Annotations())
-		return inputs.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
+		return inputs.Policy.Restorable(node.KeptItems(), policy.KeptItems{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
 	_, _, next := s.Simulate(inputs)
 	return next.WithCause(plan.CauseRecord).Values()
@@ -125,7 +125,7 @@ func (s State) Missing(inputs plan.Inputs) map[string]string {
 
 // ItemsAwaitingOperator returns what an operator must accept of the record that the Node followed, or would follow.
 func (s State) ItemsAwaitingOperator() map[string]string {
-	if r := s.RegistrationRecord(); r != nil && r.Quarantined != nil && !r.Isolated() {
+	if r := s.RegistrationRecord(); r != nil && r.Quarantined != nil && !r.WholeRecordQuarantined() {
 		return r.Quarantined.Items()
 	}
 	return nil

@@ -5,7 +5,7 @@ import "nodekeep.dev/nodekeep/plan"
 // Status shows whether there is a Node, and a record of it.
 type Status string
 
-// The presences.
+// The statuses.
 const (
 	Present    Status = "Present"    // a Node, and a record of it unless nothing of the Node is kept
 	Unrecorded Status = "Unrecorded" // a Node without a record, of which something is to be recorded

@@ -43,7 +43,7 @@ func Diff(s nodestate.State, inputs plan.Inputs) Difference {
 		}
 	}
 	reasons := inputs.Policy.Restorable(
-		node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld
+		node.KeptItems(), policy.KeptItems{Items: updated, Machine: settled.Machine}, policy.Live).Withheld
 
 	var waiting map[string]string // for an operator's decision between two machines
 	if s.Record.Quarantined != nil {

@@ -80,25 +80,25 @@ type EmergencyEnd struct {
 	Cluster, Namespace string
 	Declared           EmergencyState
 	Objects            []ObjectStep
-	Missing            Missing
-	Gates              bool   // it is known that nothing of the gate is missing
+	MissingObjects     MissingObjects
+	GateComplete       bool   // it is known that nothing of the gate is missing
 	Unprovable         string // why the end cannot be proved; empty: as far as is known, it can
 	Nodes              impact.EmergencyEndNodes
 	Unknown            string // why the Nodes are not known; empty: they are
 	RecheckCommand     string // the command that checks Nodes
 }
 
-// Opened is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
-type Opened struct {
+// FormerlyClosedNodes is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
+type FormerlyClosedNodes struct {
 	earlier map[string]bool
 	known   bool     // all taints of nodekeep are known
 	closed  []string // that nodekeep keeps closed now
 	limited []string // those of them that do not take all Pods for another reason, with the reason
 }
 
-// NewOpened begins with the names of the Nodes that were closed. Known says that all taints are known by which nodekeep closes Nodes.
-func NewOpened(earlier []string, known bool) Opened {
-	o := Opened{earlier: map[string]bool{}, known: known}
+// NewFormerlyClosedNodes begins with the names of the Nodes that were closed. Known says that all taints are known by which nodekeep closes Nodes.
+func NewFormerlyClosedNodes(earlier []string, known bool) FormerlyClosedNodes {
+	o := FormerlyClosedNodes{earlier: map[string]bool{}, known: known}
 	for _, name := range earlier {
 		o.earlier[name] = true
 	}
@@ -106,7 +106,7 @@ func NewOpened(earlier []string, known bool) Opened {
 }
 
 // Add looks at one Node as it is now. Closed is whether nodekeep keeps it closed.
-func (o *Opened) Add(node *corev1.Node, closed bool) {
+func (o *FormerlyClosedNodes) Add(node *corev1.Node, closed bool) {
 	if closed {
 		o.closed = append(o.closed, node.Name)
 	}
@@ -130,7 +130,7 @@ func restrictionsOf(node *corev1.Node) string {
 }
 
 // Lines say it to operators.
-func (o Opened) Lines() (lines []string) {
+func (o FormerlyClosedNodes) Lines() (lines []string) {
 	before := nodesText(slices.Sorted(maps.Keys(o.earlier)), "")
 	if o.known && len(o.earlier) > 0 && len(o.closed) == 0 {
 		before += ". None of them is closed by nodekeep now"
@@ -150,7 +150,7 @@ func (o Opened) Lines() (lines []string) {
 }
 
 // Err is not nil if nodekeep keeps a Node closed.
-func (o Opened) Err() error {
+func (o FormerlyClosedNodes) Err() error {
 	if len(o.closed) == 0 {
 		return nil
 	}
@@ -162,8 +162,8 @@ func unverifiedText(r impact.EmergencyEndNodes, check string) string {
 	return nodesText(r.Unverified, ": they stay open. To check them: "+check)
 }
 
-// unregisteredText names the Nodes that lack taints of taints.register.
-func unregisteredText(r impact.EmergencyEndNodes) string {
+// missingRegistrationTaintsText names the Nodes that lack taints of taints.register.
+func missingRegistrationTaintsText(r impact.EmergencyEndNodes) string {
 	return nodesText(r.WithoutRegistrationTaints, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
 }
 
@@ -174,7 +174,7 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	if e.Declared.Active {
 		d.addFact("Emergency", "declared "+age(e.Declared.Created.Time, now)+" ago")
 		gated := ""
-		if e.Gates {
+		if e.GateComplete {
 			gated = "gated and "
 		}
 		d.addFact("From then on", "new Nodes are "+gated+"verified again, as the policy says")
@@ -191,27 +191,27 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 		d.addFact("Checked again", nodesText(e.Nodes.Recheck, ": closed until their checks pass, a few at a time"))
 		d.addFact("Open and not verified", unverifiedText(e.Nodes, e.RecheckCommand))
 		if e.Declared.Active {
-			d.addFact("Without registration taints", unregisteredText(e.Nodes))
+			d.addFact("Without registration taints", missingRegistrationTaintsText(e.Nodes))
 		}
 	}
-	for _, line := range e.Missing.lines() {
+	for _, line := range e.MissingObjects.lines() {
 		d.addFact("Not there", line)
 	}
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
 }
 
-// Missing are objects by which nodekeep acts on new Nodes, and that do not exist.
-type Missing struct {
+// MissingObjects are objects by which nodekeep acts on new Nodes, and that do not exist.
+type MissingObjects struct {
 	Gate    []string // without each of them the gate policy adds no gate
 	Webhook []string // the configuration by which the API server calls the webhook
 }
 
 // NonEmpty reports whether an object is missing.
-func (m Missing) NonEmpty() bool { return len(m.Gate)+len(m.Webhook) > 0 }
+func (m MissingObjects) NonEmpty() bool { return len(m.Gate)+len(m.Webhook) > 0 }
 
 // lines say what each absence means.
-func (m Missing) lines() (lines []string) {
+func (m MissingObjects) lines() (lines []string) {
 	const remedy = "apply again what nodekeep was installed from, or run helm upgrade"
 	if len(m.Gate) > 0 {
 		lines = append(lines, strings.Join(m.Gate, ", ")+": so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, "+remedy)
@@ -224,11 +224,11 @@ func (m Missing) lines() (lines []string) {
 
 // DeclareResult is what `nodekeep emergency` has done for Nodes that register, once its objects declare an emergency.
 type DeclareResult struct {
-	Refused       bool // the API server refuses dry runs: it is not proved that it gates no new Node
-	Lasts         bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
-	Missing       Missing
-	EndCommand    string // the command that ends it
-	DoctorCommand string // the command that looks at all
+	Refused        bool // the API server refuses dry runs: it is not proved that it gates no new Node
+	Lasts          bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
+	MissingObjects MissingObjects
+	EndCommand     string // the command that ends it
+	DoctorCommand  string // the command that looks at all
 }
 
 // Lines say it to operators.
@@ -241,7 +241,7 @@ func (r DeclareResult) Lines() (lines []string) {
 	default:
 		lines = append(lines, "the emergency is declared, and the API server gates no new Node now")
 	}
-	if missing := slices.Concat(r.Missing.Gate, r.Missing.Webhook); len(missing) > 0 {
+	if missing := slices.Concat(r.MissingObjects.Gate, r.MissingObjects.Webhook); len(missing) > 0 {
 		lines = append(lines, "not there: "+strings.Join(missing, ", ")+". Once they are created, this shows whether the API server gates new Nodes: "+r.DoctorCommand)
 	}
 	return append(lines, "to end it: "+r.EndCommand)
@@ -258,7 +258,7 @@ func (r DeclareResult) Err() error {
 // EndResult is what `nodekeep emergency --end` has done.
 type EndResult struct {
 	Undeclared     bool // no emergency was declared
-	Missing        Missing
+	MissingObjects MissingObjects
 	Unconfirmed    string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
 	Nodes          impact.EmergencyEndNodes
 	RecheckCommand string // the command that checks Nodes
@@ -275,14 +275,14 @@ func (e EndResult) Lines() (lines []string) {
 	default:
 		lines = append(lines, "the emergency is ended: nodekeep acts on new Nodes again")
 	}
-	for _, line := range e.Missing.lines() {
+	for _, line := range e.MissingObjects.lines() {
 		lines = append(lines, "not there: "+line)
 	}
 	if len(e.Nodes.Unverified) > 0 {
 		lines = append(lines, "open and not verified: "+unverifiedText(e.Nodes, e.RecheckCommand))
 	}
 	if len(e.Nodes.WithoutRegistrationTaints) > 0 {
-		lines = append(lines, "without registration taints: "+unregisteredText(e.Nodes))
+		lines = append(lines, "without registration taints: "+missingRegistrationTaintsText(e.Nodes))
 	}
 	return append(lines, "to see whether all is well: "+e.DoctorCommand)
 }

@@ -37,7 +37,7 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 
 func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	instant := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
-	whole := text(EmergencyEnd{Declared: EmergencyState{Active: true, Created: metav1.NewTime(instant.Add(-time.Hour))}, Nodes: impact.EmergencyEndNodes{WithoutRegistrationTaints: []string{"a"}}, Gates: true}.Document(instant))
+	whole := text(EmergencyEnd{Declared: EmergencyState{Active: true, Created: metav1.NewTime(instant.Add(-time.Hour))}, Nodes: impact.EmergencyEndNodes{WithoutRegistrationTaints: []string{"a"}}, GateComplete: true}.Document(instant))
 	assert.Contains(t, whole, "declared 60m ago")
 	assert.Contains(t, whole, "1 (a): they registered in the emergency")
 	assert.Contains(t, whole, "gated and verified again")
@@ -46,14 +46,14 @@ func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	unknown := text(EmergencyEnd{Declared: EmergencyState{Active: true}, Unprovable: "you may not x"}.Document(instant))
 	assert.Contains(t, unknown, "From then on: new Nodes are verified again", "whether the gate is there")
 	assert.Contains(t, unknown, "Proof: none: you may not x")
-	ungated := text(EmergencyEnd{Declared: EmergencyState{Active: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: impact.EmergencyEndNodes{Unverified: []string{"a"}}, RecheckCommand: "nodekeep -n nk recheck --all"}.Document(instant))
+	ungated := text(EmergencyEnd{Declared: EmergencyState{Active: true}, MissingObjects: MissingObjects{Gate: []string{"RoleBinding g"}}, Nodes: impact.EmergencyEndNodes{Unverified: []string{"a"}}, RecheckCommand: "nodekeep -n nk recheck --all"}.Document(instant))
 	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
 	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk recheck --all")
-	uncalled := text(EmergencyEnd{Declared: EmergencyState{Active: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}, Gates: true}.Document(instant))
+	uncalled := text(EmergencyEnd{Declared: EmergencyState{Active: true}, MissingObjects: MissingObjects{Webhook: []string{"MutatingWebhookConfiguration w"}}, GateComplete: true}.Document(instant))
 	assert.Contains(t, uncalled, "From then on: new Nodes are gated and verified again", "the gate policy needs no webhook")
 	assert.Contains(t, uncalled, "Not there: MutatingWebhookConfiguration w: so the API server does not call the webhook for new Nodes. To correct it, apply again")
 	assert.NotContains(t, uncalled, "no gate")
-	half := text(EmergencyEnd{Missing: Missing{Gate: []string{"Role g", "RoleBinding g"}}}.Document(instant))
+	half := text(EmergencyEnd{MissingObjects: MissingObjects{Gate: []string{"Role g", "RoleBinding g"}}}.Document(instant))
 	assert.Contains(t, half, "none is declared; what is left of one is removed")
 	assert.Contains(t, half, "Not there: Role g, RoleBinding g: so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, apply again")
 	assert.NotContains(t, half, "registered in the emergency")
@@ -85,7 +85,7 @@ func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
 		"other clients keep Pods off one of them": {earlier: []string{"a"}, nodes: []*corev1.Node{node("a", true, cordon, tenant), node("b", true)}, want: []string{"closed by nodekeep before: 1 (a). None of them is closed by nodekeep now", "kept from all or some Pods by something else: 1 (a: cordoned, taint tenant=blue:NoExecute)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened := NewOpened(row.earlier, !row.unknown)
+			opened := NewFormerlyClosedNodes(row.earlier, !row.unknown)
 			for _, node := range row.nodes {
 				opened.Add(node, node.Name == row.closed)
 			}
@@ -103,9 +103,9 @@ func TestADeclarationClaimsOfNewNodesWhatIsProved(t *testing.T) {
 	}{
 		"all that gates is there, and gates no Node": {DeclareResult{Lasts: true}, []string{"the emergency is declared: the API server gates no new Node until it is ended"}},
 		"it is not known whether all is there":       {DeclareResult{}, []string{"the emergency is declared, and the API server gates no new Node now"}},
-		"what gates was deleted":                     {DeclareResult{Missing: Missing{Gate: []string{"Role g"}, Webhook: []string{"M w"}}}, []string{"the emergency is declared, and the API server gates no new Node now", "not there: Role g, M w. " + retryHint}},
+		"what gates was deleted":                     {DeclareResult{MissingObjects: MissingObjects{Gate: []string{"Role g"}, Webhook: []string{"M w"}}}, []string{"the emergency is declared, and the API server gates no new Node now", "not there: Role g, M w. " + retryHint}},
 		"a dry run was refused":                      {DeclareResult{Refused: true, Lasts: true}, []string{"the emergency is declared"}},
-		"both":                                       {DeclareResult{Refused: true, Missing: Missing{Webhook: []string{"M w"}}}, []string{"the emergency is declared", "not there: M w. " + retryHint}},
+		"both":                                       {DeclareResult{Refused: true, MissingObjects: MissingObjects{Webhook: []string{"M w"}}}, []string{"the emergency is declared", "not there: M w. " + retryHint}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row.begun.EndCommand, row.begun.DoctorCommand = "nodekeep emergency --end", "nodekeep doctor"
@@ -133,11 +133,11 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
 		}},
 		"nothing is proved": {ended: EndResult{Unconfirmed: "x"}, want: []string{"the emergency is ended"}, err: doubt},
-		"the webhook alone acts": {ended: EndResult{Missing: Missing{Gate: []string{"Role g"}}}, want: []string{
+		"the webhook alone acts": {ended: EndResult{MissingObjects: MissingObjects{Gate: []string{"Role g"}}}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
 			"not there: Role g: so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, apply again what nodekeep was installed from, or run helm upgrade",
 		}},
-		"the webhook is not called, and nothing is proved": {ended: EndResult{Unconfirmed: "x", Missing: Missing{Webhook: []string{"M w"}}}, want: []string{
+		"the webhook is not called, and nothing is proved": {ended: EndResult{Unconfirmed: "x", MissingObjects: MissingObjects{Webhook: []string{"M w"}}}, want: []string{
 			"the emergency is ended",
 			"not there: M w: so the API server does not call the webhook for new Nodes. To correct it, apply again what nodekeep was installed from, or run helm upgrade",
 		}, err: doubt},

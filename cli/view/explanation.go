@@ -21,7 +21,7 @@ type Explanation struct {
 	Status       nodestate.Status          `json:"status,omitempty"`
 	Problem      string                    `json:"problem,omitempty"`    // why nothing may be taken from the record
 	Unverified   string                    `json:"unverified,omitempty"` // why the Node takes no workloads, where verification is why
-	Follows      *nodestate.FollowedRecord `json:"follows,omitempty"`    // where there is no record and the policy follows machines
+	Follows      *nodestate.FollowDecision `json:"follows,omitempty"`    // where there is no record and the policy follows machines
 	Registration ExplainedReview           `json:"registration"`
 	Capture      *ExplainedCapture         `json:"capture,omitempty"` // where there is a Node
 	Items        []ExplainedItem           `json:"items"`
@@ -97,11 +97,11 @@ func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, inp
 }
 
 func explain(s nodestate.State, request *admissionv1.AdmissionRequest, inputs plan.Inputs) (Explanation, webhook.Explanation) {
-	e := Explanation{Node: s.Name, Status: s.Status(inputs), Problem: recordProblem(s, inputs), Unverified: UnverifiedText(s.Node, inputs.Policy), Follows: s.Follows}
+	e := Explanation{Node: s.Name, Status: s.Status(inputs), Problem: recordProblem(s, inputs), Unverified: UnverifiedText(s.Node, inputs.Policy), Follows: s.FollowDecision}
 	answer, err := webhook.Explain(request, s.RegistrationRecord(), s.Unreadable != nil, inputs.Policy.WithEmergency(false), inputs.Now)
 	e.Registration = ExplainedReview{
 		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
-		AwaitsOperator: awaits(s, answer), Emergency: inputs.Policy.Suspended(), Patch: answer.Patch,
+		AwaitsOperator: awaits(s, answer), Emergency: inputs.Policy.InEmergency(), Patch: answer.Patch,
 	}
 	switch {
 	case errors.Is(err, webhook.ErrNotOurs):
@@ -112,7 +112,7 @@ func explain(s nodestate.State, request *admissionv1.AdmissionRequest, inputs pl
 	e.Violations = violationsText(s, inputs)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
 		e.Capture, e.Rules = explainCapture(s, inputs)
-		if inputs.Policy.Held() {
+		if inputs.Policy.RulesHeld() {
 			e.RulesHeld = inputs.Policy.RulesHash()
 		}
 	}
@@ -133,16 +133,16 @@ func recordProblem(s nodestate.State, inputs plan.Inputs) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
-	case s.Record != nil && s.Record.Quarantined != nil && s.StoreEntry.Accepted != "":
-		return "an operator has accepted the " + string(s.StoreEntry.Accepted) + " machine; nothing more is restored before capture acts on it"
-	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated():
+	case s.Record != nil && s.Record.Quarantined != nil && s.StoreEntry.AcceptedSide != "":
+		return "an operator has accepted the " + string(s.StoreEntry.AcceptedSide) + " machine; nothing more is restored before capture acts on it"
+	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.WholeRecordQuarantined():
 		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept record " + s.Name + " --machine old|new"
-	case s.Record != nil && s.Record.Isolated():
+	case s.Record != nil && s.Record.WholeRecordQuarantined():
 		return "another machine has taken the name; nothing is restored before an operator accepts a side"
 	case s.Node == nil || s.Record == nil:
 		return ""
 	}
-	if _, transition := inputs.Policy.Transition(s.Machine(), *s.Record, 0, inputs.Now); transition == policy.Isolates || transition == policy.Begins {
+	if _, transition := inputs.Policy.Transition(s.Machine(), *s.Record, 0, inputs.Now); transition == policy.Isolates || transition == policy.NewMachine {
 		return "the Node is on another machine than the recorded one"
 	}
 	return ""
@@ -162,14 +162,14 @@ func explainCapture(s nodestate.State, inputs plan.Inputs) (*ExplainedCapture, [
 
 func explainItems(s nodestate.State, answer webhook.Explanation, inputs plan.Inputs) []ExplainedItem {
 	judged, remembered, waiting := s.Judge(inputs), nodestate.ItemsOf(s.Record), s.ItemsAwaitingOperator()
-	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), ruleValues(answer.Rules), ruleValues(answer.Later))
+	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), ruleValues(answer.Rules), ruleValues(answer.DeferredRules))
 	explained := make([]ExplainedItem, 0, len(all))
 	claims := claimsOn(s)
 	for _, item := range all {
 		registration := registrationText(item, answer, inputs.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
 			registration = "not restored: waits for nodekeep accept record"
-			if s.StoreEntry.Accepted != "" {
+			if s.StoreEntry.AcceptedSide != "" {
 				registration = "not restored: waits for capture to act on nodekeep accept record"
 			}
 		}
@@ -183,9 +183,9 @@ func explainItems(s nodestate.State, answer webhook.Explanation, inputs plan.Inp
 }
 
 // ruleValues returns the values that rules set, by item.
-func ruleValues(derived map[string]record.Derived) map[string]string {
+func ruleValues(ruleLabels map[string]record.RuleLabel) map[string]string {
 	items := map[string]string{}
-	for key, d := range derived {
+	for key, d := range ruleLabels {
 		if !d.Absent {
 			items[key] = d.Value
 		}
@@ -195,7 +195,7 @@ func ruleValues(derived map[string]record.Derived) map[string]string {
 
 // awaits reports whether the gate waits for an operator after a registration. Once a side is accepted, it waits for capture.
 func awaits(s nodestate.State, answer webhook.Explanation) bool {
-	return s.StoreEntry.Accepted == "" && (s.ItemsAwaitingOperator() != nil || answer.Outcome == otherMachine)
+	return s.StoreEntry.AcceptedSide == "" && (s.ItemsAwaitingOperator() != nil || answer.Outcome == otherMachine)
 }
 
 // registrationText returns what becomes of an item at a registration.
@@ -203,7 +203,7 @@ func registrationText(item string, answer webhook.Explanation, p policy.Policy) 
 	_, brought := answer.Brought[item]
 	_, added := taintItems(answer.Taints)[item]
 	rule, ruled := answer.Rules[item]
-	later, waits := answer.Later[item]
+	later, waits := answer.DeferredRules[item]
 	_, inline := answer.InlineRules[item]
 	switch recorded := impact.RegistrationOutcomeOf(item, answer, p); {
 	case p.Gate().Matches(record.Taint(item, "")) && answer.GateOn:

@@ -265,13 +265,13 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 	isolated.Quarantined.Machine = record.Machine{ProviderID: "aws:///b"}
 	followed := statetest.Recorded(set{"rack": "r1"}, statetest.Quarantining(set{role: ""}))
 	followed.Followed = "n0"
-	require.True(t, isolated.Isolated())
-	require.False(t, followed.Isolated())
+	require.True(t, isolated.WholeRecordQuarantined())
+	require.False(t, followed.WholeRecordQuarantined())
 	for name, r := range map[string]*record.Record{"another machine": isolated, "a record that was followed": followed} {
 		for _, side := range []store.Side{"", store.OldMachine, store.NewMachine} {
 			t.Run(name+" "+string(side), func(t *testing.T) {
 				s, inputs := statetest.State(statetest.Live(nil, gatedFor(time.Hour)), r), statetest.Under(p)
-				s.StoreEntry.Accepted = side
+				s.StoreEntry.AcceptedSide = side
 				silent := CaptureStatus{LeaderlessFor: time.Hour}
 				gated, ok := GatedOf(s, inputs, silent)
 				require.True(t, ok)
@@ -286,14 +286,14 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 				if side == "" {
 					assert.Contains(t, gated.Next, "nodekeep accept record n1")
 					assert.Contains(t, text, "The gate would stay until nodekeep accept record")
-					assert.True(t, r.Isolated() || waits == "not restored: waits for nodekeep accept record", waits)
+					assert.True(t, r.WholeRecordQuarantined() || waits == "not restored: waits for nodekeep accept record", waits)
 					return
 				}
 				assert.Equal(t, "no capture has led for 60m", gated.Reason)
 				assert.Contains(t, text, "The gate would stay until capture removes it")
 				assert.Contains(t, e.Problem, "an operator has accepted the "+string(side)+" machine")
 				assert.NotContains(t, text, "nodekeep accept record")
-				assert.True(t, r.Isolated() || waits == "not restored: waits for capture to act on nodekeep accept record", waits)
+				assert.True(t, r.WholeRecordQuarantined() || waits == "not restored: waits for capture to act on nodekeep accept record", waits)
 				assert.Contains(t, factsOf(e)["Capture now"], "no capture has led for 60m, so this is not done: ")
 			})
 		}
@@ -321,7 +321,7 @@ func TestACellThatHasNothingToSayIsADash(t *testing.T) {
 }
 
 func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
-	for want, follow := range map[string]*nodestate.FollowedRecord{
+	for want, follow := range map[string]*nodestate.FollowDecision{
 		"":                                 nil,
 		"not known: forbidden":             {Reason: "not known: forbidden", Unknown: true},
 		"nothing: no record":               {Reason: "no record"},

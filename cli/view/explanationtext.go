@@ -172,7 +172,7 @@ func (c ExplainedCapture) action() string {
 }
 
 // followsText returns what a Node without a record follows.
-func followsText(f *nodestate.FollowedRecord) string {
+func followsText(f *nodestate.FollowDecision) string {
 	switch {
 	case f == nil:
 		return ""

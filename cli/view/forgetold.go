@@ -28,7 +28,7 @@ type ForgetOldPlan struct {
 // DueRecord is a record that is no longer kept.
 type DueRecord struct {
 	Node           string
-	DeletedAt      time.Time // since when its Node is
+	DeletedAt      time.Time // when its Node was deleted
 	Labels, Taints int
 }
 

@@ -73,7 +73,7 @@ func whyGated(s nodestate.State, inputs plan.Inputs, c CaptureStatus, g Gated) (
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
 	case s.AwaitsDecision():
 		reason = "another machine has its name"
-		if !s.Record.Isolated() {
+		if !s.Record.WholeRecordQuarantined() {
 			reason = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
 		}
 		return reason, fmt.Sprintf("nodekeep accept record %s --machine old|new", s.Name)

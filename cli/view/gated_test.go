@@ -31,7 +31,7 @@ func deleting(n *corev1.Node) {
 func TestWhyANodeWaits(t *testing.T) {
 	old, young := gatedFor(time.Hour), gatedFor(time.Second)
 	accepted := statetest.State(statetest.Live(nil, young), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"})))
-	accepted.StoreEntry.Accepted = store.OldMachine
+	accepted.StoreEntry.AcceptedSide = store.OldMachine
 	refused := CaptureStatus{Refused: map[types.UID]string{"1": "Label a is refused"}}
 	tests := map[string]struct {
 		state    nodestate.State

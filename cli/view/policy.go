@@ -37,11 +37,11 @@ func oneLine(text string) string {
 func InForceInstead(inForce nodepolicy.InForce) string {
 	switch {
 	case inForce.CopiesUnusable:
-		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedName + ")"
+		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedConfigMap + ")"
 	case inForce.AcceptedKey == "":
 		return "none was accepted before, so the default policy is in force"
 	}
-	return "what was accepted last stays in force (key " + inForce.AcceptedKey + " of ConfigMap " + store.AcceptedName + ")"
+	return "what was accepted last stays in force (key " + inForce.AcceptedKey + " of ConfigMap " + store.AcceptedConfigMap + ")"
 }
 
 // maxBehind is how many Pods are named that have not read the policy.

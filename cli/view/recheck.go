@@ -102,9 +102,9 @@ func withoutKey(labels map[string]string, key string) map[string]string {
 	return rest
 }
 
-// nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that has passed begins again
-// when the controller observes the taint. Workers are the Pods of earlier attempts, which are deleted first. If they are not known (nil), the result does
-// not say when the next attempt starts.
+// nextStep says what the verification controller does next with a Node, by the plan that the controller itself makes. It assumes that the DaemonSets of the
+// profile are ready, and that a deadline that has passed begins again when the controller observes the taint. The parameter workers has the Pods of earlier
+// attempts, which the controller deletes first. If they are not known (nil), the result does not say when the next attempt starts.
 func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) string {
 	profile, _ := p.Verify().Match(node.Labels)
 	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}
@@ -114,7 +114,7 @@ func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time
 	_, failure, failed := node.Reported()
 	failed = failed && node.Verified.Reason == string(verify.CauseRefused)
 	var action verify.Action
-	for range 4 { // what it notes and shows comes before the next step
+	for range 4 { // first the controller writes its annotation and the condition, in steps of their own
 		action = verify.Plan(seen, p.Verify(), verify.Cluster{Gate: string(p.Gate())}, now)
 		switch action.Operation {
 		case verify.DoNote:

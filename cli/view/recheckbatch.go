@@ -16,8 +16,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// RecheckBatch takes open Nodes into verification, a few at a time. It is a decision about the state of all Nodes at one time.
-type RecheckBatch struct {
+// RecheckState takes open Nodes into verification, a few at a time. It is a decision about the state of all Nodes at one time.
+type RecheckState struct {
 	Nodes            []RecheckNode // that a profile and the selector of the command select, by name
 	SchedulableNodes int           // Nodes of the cluster on which ordinary Pods can run
 	Now              time.Time
@@ -31,7 +31,7 @@ type RecheckNode struct {
 	Verified      bool // it is open, and passed what the profile asks now
 	AttemptFailed bool // it is closed, and an attempt did not pass
 	TakesPods     bool // ordinary Pods can run on it
-	NotReady      bool // it cannot be checked now
+	Uncheckable   bool // it cannot be checked now
 	NoExecute     bool // its taint would evict Pods
 }
 
@@ -41,9 +41,9 @@ type ClosedNode struct {
 	Round     int // how often it was opened before
 }
 
-// RecheckBatchOf returns the state of these Nodes.
-func RecheckBatchOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) RecheckBatch {
-	r := RecheckBatch{Now: now}
+// RecheckStateOf returns the state of these Nodes.
+func RecheckStateOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) RecheckState {
+	r := RecheckState{Now: now}
 	for _, node := range nodes {
 		verifyNode := verify.NodeOf(node)
 		takes := verify.TakesWorkloads(verifyNode.Ready, node.Spec.Unschedulable, node.Spec.Taints)
@@ -60,7 +60,7 @@ func RecheckBatchOf(nodes []*corev1.Node, selector labels.Selector, p policy.Pol
 			NoExecute: profile.Taint.Effect == corev1.TaintEffectNoExecute,
 		}
 		candidate.Verified = candidate.State == StateVerified && progress.Hash == profile.Hash && node.Labels[p.Verify().Label] == "true"
-		candidate.NotReady = verifyNode.Deleting || !verifyNode.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
+		candidate.Uncheckable = verifyNode.Deleting || !verifyNode.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
 		r.Nodes = append(r.Nodes, candidate)
 	}
 	slices.SortFunc(r.Nodes, func(a, b RecheckNode) int { return cmp.Compare(a.Name, b.Name) })
@@ -68,7 +68,7 @@ func RecheckBatchOf(nodes []*corev1.Node, selector labels.Selector, p policy.Pol
 }
 
 // Limit returns how many Nodes --max lets be closed at one time: rounded down, and one at least.
-func (r RecheckBatch) Limit(maximum intstr.IntOrString) int {
+func (r RecheckState) Limit(maximum intstr.IntOrString) int {
 	count, err := intstr.GetScaledValueFromIntOrPercent(&maximum, len(r.Nodes), false)
 	if err != nil {
 		return 1 // it was checked
@@ -77,10 +77,10 @@ func (r RecheckBatch) Limit(maximum intstr.IntOrString) int {
 }
 
 // Due returns the open Nodes that are to be checked, without those that were taken. Nodes whose last check did not pass are the last.
-func (r RecheckBatch) Due(includeVerified bool, taken []ClosedNode) (due []RecheckNode) {
+func (r RecheckState) Due(includeVerified bool, taken []ClosedNode) (due []RecheckNode) {
 	for _, node := range r.Nodes {
 		done := slices.ContainsFunc(taken, func(t ClosedNode) bool { return t.UID == node.UID })
-		if !node.Closed() && !node.NotReady && !done && (includeVerified || !node.Verified) {
+		if !node.Closed() && !node.Uncheckable && !done && (includeVerified || !node.Verified) {
 			due = append(due, node)
 		}
 	}
@@ -95,8 +95,8 @@ func (n RecheckNode) rank() int {
 	return 1
 }
 
-// RolloutStep is what is next.
-type RolloutStep struct {
+// RecheckStep is what is next.
+type RecheckStep struct {
 	Close    []RecheckNode
 	Verified int    // of the Nodes that were taken
 	InFlight int    // of the Nodes that were taken
@@ -106,7 +106,7 @@ type RolloutStep struct {
 }
 
 // Next decides what is next. Never more than limit Nodes are closed, and one that takes Pods stays open.
-func (r RecheckBatch) Next(limit int, includeVerified bool, taken []ClosedNode) (step RolloutStep) {
+func (r RecheckState) Next(limit int, includeVerified bool, taken []ClosedNode) (step RecheckStep) {
 	byUID := map[string]RecheckNode{}
 	closed, closable, waits := 0, r.SchedulableNodes-1, []RecheckNode{}
 	for _, node := range r.Nodes {
@@ -172,13 +172,13 @@ func (r RecheckBatch) Next(limit int, includeVerified bool, taken []ClosedNode) 
 }
 
 // Summary returns the plan in a sentence.
-func (r RecheckBatch) Summary(limit int, includeVerified bool) string {
+func (r RecheckState) Summary(limit int, includeVerified bool) string {
 	verified, closed, unfit := 0, 0, []string{}
 	for _, node := range r.Nodes {
 		switch {
 		case node.Closed():
 			closed++
-		case node.NotReady:
+		case node.Uncheckable:
 			unfit = append(unfit, node.Name)
 		case node.Verified && !includeVerified:
 			verified++
@@ -198,7 +198,7 @@ func (r RecheckBatch) Summary(limit int, includeVerified bool) string {
 }
 
 // PodsSentence says what becomes of the Pods on these Nodes.
-func (r RecheckBatch) PodsSentence(includeVerified bool) string {
+func (r RecheckState) PodsSentence(includeVerified bool) string {
 	if slices.ContainsFunc(r.Due(includeVerified, nil), func(node RecheckNode) bool { return node.NoExecute }) {
 		return "The effect NoExecute evicts the Pods of Nodes that are closed, but for those that tolerate the taint."
 	}
@@ -206,7 +206,7 @@ func (r RecheckBatch) PodsSentence(includeVerified bool) string {
 }
 
 // Table lists the Nodes that are to be checked.
-func (r RecheckBatch) Table(includeVerified bool) *metav1.Table {
+func (r RecheckState) Table(includeVerified bool) *metav1.Table {
 	table := tableOf("Name", "State", "Profile", "Last")
 	for _, node := range r.Due(includeVerified, nil) {
 		addRow(table, node.Name, string(node.State), node.Profile, orDash(lastText(node.Last, r.Now)))

@@ -119,7 +119,7 @@ func TestARolloutClosesFewNodesAtATimeAndNeverTheLastThatTakesPods(t *testing.T)
 			for _, name := range test.taken {
 				taken = append(taken, ClosedNode{Name: name, UID: "u-" + name, Round: 1})
 			}
-			r := RecheckBatchOf(test.nodes, labels.Everything(), p, rolloutNow)
+			r := RecheckStateOf(test.nodes, labels.Everything(), p, rolloutNow)
 			step := r.Next(max(1, test.limit), test.repeat, taken)
 			var closes []string
 			for _, node := range step.Close {
@@ -143,7 +143,7 @@ func TestHowManyNodesARolloutClosesAtOneTime(t *testing.T) {
 		max   string
 		want  int
 	}{{3, "10%", 1}, {3, "34%", 1}, {3, "67%", 2}, {100, "10%", 10}, {109, "10%", 10}, {5, "3", 3}, {0, "10%", 1}} {
-		r := RecheckBatch{Nodes: make([]RecheckNode, test.nodes)}
+		r := RecheckState{Nodes: make([]RecheckNode, test.nodes)}
 		assert.Equal(t, test.want, r.Limit(intstr.Parse(test.max)), fmt.Sprint(test))
 	}
 }

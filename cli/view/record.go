@@ -63,13 +63,13 @@ func (r Record) Document(now time.Time) Document {
 	d.addFact("Of object", string(r.record.Newest().UID))
 	d.addFact("Of machine", machineText(r.record.Machine))
 	d.Tables = append(d.Tables, recordTable("Recorded", r.record))
-	if len(r.record.Derived) > 0 {
-		d.Tables = append(d.Tables, derivedTable(r.record.Derived))
+	if len(r.record.RuleLabels) > 0 {
+		d.Tables = append(d.Tables, derivedTable(r.record.RuleLabels))
 	}
 	if r.record.Followed != "" {
 		d.addFact("Followed", "the record of node "+r.record.Followed+": this machine had that name before")
 	}
-	if old := r.record.Quarantined; old != nil && !r.record.Isolated() {
+	if old := r.record.Quarantined; old != nil && !r.record.WholeRecordQuarantined() {
 		d.addFact("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept record "+r.Node+" --machine old|new")
 		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept record", *old))
 	} else if old != nil {
@@ -100,10 +100,10 @@ func recordTable(title string, r record.Record, keys ...string) *metav1.Table {
 }
 
 // derivedTable lists the labels that rules set last.
-func derivedTable(derived map[string]record.Derived) *metav1.Table {
+func derivedTable(ruleLabels map[string]record.RuleLabel) *metav1.Table {
 	table := tableOf("Label of rules", "Value", "Rule", "Held until")
-	for _, key := range slices.Sorted(maps.Keys(derived)) {
-		label, end := derived[key], ""
+	for _, key := range slices.Sorted(maps.Keys(ruleLabels)) {
+		label, end := ruleLabels[key], ""
 		if !label.End.IsZero() {
 			end = label.End.UTC().Format(time.RFC3339)
 		}
@@ -122,7 +122,7 @@ func machineText(m record.Machine) string {
 	return strings.Join(parts, ", ")
 }
 
-// QuarantinePlan are the two that a quarantined record is about.
+// QuarantinePlan shows the two machines of a quarantined record, between which an operator decides.
 type QuarantinePlan struct {
 	Node      string
 	Old, New  MachineRecord
@@ -140,7 +140,7 @@ type MachineRecord struct {
 func QuarantinePlanOf(entry store.Entry) QuarantinePlan {
 	r, old := entry.Record, *entry.Record.Quarantined
 	return QuarantinePlan{
-		Node: r.Node, Accepted: entry.Accepted, DeletedAt: r.DeletedAt,
+		Node: r.Node, Accepted: entry.AcceptedSide, DeletedAt: r.DeletedAt,
 		Old: MachineRecord{old.Machine, old.Items()}, New: MachineRecord{r.Machine, r.Items()},
 	}
 }

@@ -23,14 +23,14 @@ type ExplainedRule struct {
 
 // explainRules explains each step. It adds what rules do not know: whether there is room for annotations, and when the grace of plugins ends.
 func explainRules(s nodestate.State, steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
-	plugins := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
-	if ready := observe.FromNode(s.Node).Reported.Ready; ready != 0 {
-		plugins = "until " + time.Unix(ready, 0).Add(classify.PluginGrace).UTC().Format(time.RFC3339)
+	pluginGraceEnd := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
+	if ready := observe.FromNode(s.Node).Reported.ReadySince; ready != 0 {
+		pluginGraceEnd = "until " + time.Unix(ready, 0).Add(classify.PluginGrace).UTC().Format(time.RFC3339)
 	}
 	decided := map[string]string{}
 	for _, step := range steps {
 		var reason string
-		facts := factsText(step.Tests, plugins)
+		facts := factsText(step.Tests, pluginGraceEnd)
 		unconditional := cmp.Or(facts, "it is for every Node")
 		switch step.Outcome {
 		case classify.Sets:
@@ -76,13 +76,13 @@ func noRoom(step classify.Step, next capture.Action) bool {
 }
 
 // factsText lists facts with their values on the Node. plugins shows until when a device plugin may still register.
-func factsText(tests []classify.Test, plugins string) string {
+func factsText(tests []classify.Test, pluginGraceEnd string) string {
 	texts := make([]string, len(tests))
 	for i, test := range tests {
 		value := test.Value
 		switch {
 		case !test.Known && test.Plugin:
-			value = "not known " + plugins
+			value = "not known " + pluginGraceEnd
 		case !test.Known && strings.HasPrefix(test.Fact, classify.DevicesFact):
 			value = "not known: the ResourceSlices cannot be read, or lack some of a pool"
 		case !test.Known && strings.HasPrefix(test.Fact, classify.FeatureFact):

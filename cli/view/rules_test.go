@@ -87,7 +87,7 @@ func TestDiffNamesTheRuleOfALabel(t *testing.T) {
 
 func TestARecordShowsLabelsOfRules(t *testing.T) {
 	r := statetest.Recorded(nil, func(r *record.Record) {
-		r.Derived = map[string]record.Derived{"tier": {Value: "big", Rule: "high", End: now}}
+		r.RuleLabels = map[string]record.RuleLabel{"tier": {Value: "big", Rule: "high", End: now}}
 	})
 	shown, err := RecordOf(statetest.State(nil, r), "ns", statetest.Under(statetest.Load(t, "")))
 	require.NoError(t, err)

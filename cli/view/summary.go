@@ -48,8 +48,8 @@ func SummaryOf(s nodestate.State, inputs plan.Inputs) Summary {
 				summary.NotShown++
 			}
 		}
-		for _, derived := range s.Record.Derived {
-			if !derived.Absent {
+		for _, ruleLabel := range s.Record.RuleLabels {
+			if !ruleLabel.Absent {
 				summary.RuleLabels++
 			}
 		}

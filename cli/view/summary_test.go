@@ -21,7 +21,7 @@ func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
 	r := history.Append(prev, record.Forget(prev, []string{"a"}), func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now.Add(-time.Minute))}
 	})
-	r.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "all"}, "rack": {Absent: true, Rule: "all"}}
+	r.RuleLabels = map[string]record.RuleLabel{"tier": {Value: "gold", Rule: "all"}, "rack": {Absent: true, Rule: "all"}}
 	summary := SummaryOf(statetest.State(statetest.Live(set{"t:NoSchedule": ""}), &r), statetest.Under(policy.Default()))
 	assert.Equal(t, Summary{
 		Name: "n1", Status: nodestate.Present, StatusStart: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1, RuleLabels: 1,

@@ -42,7 +42,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := p.records.OnChange(controller.Enqueue, controller.NoteRecordRemoved); err != nil {
+	if err := p.records.OnChange(controller.Enqueue, controller.NoteRecordVanished); err != nil {
 		return err
 	}
 

@@ -122,7 +122,7 @@ func webhookGauges(serving certificate, current func() policy.Policy, proof *web
 		certificateBound("not_before", serving.NotBefore),
 		certificateBound("not_after", serving.NotAfter),
 		gauge("nodekeep_webhook_rules_held", "1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.",
-			countWhile(func() bool { return current().Held() })),
+			countWhile(func() bool { return current().RulesHeld() })),
 		gauge("nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
 			countWhile(proof.Works)),
 		gauge("nodekeep_guard_policies_in_force",

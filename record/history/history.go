@@ -121,10 +121,10 @@ func AppendRules(prev, r record.Record, itemsAfter map[string]string, now time.T
 		return r
 	}
 	changes := map[string]map[string]Values{} // by rule
-	for _, derived := range []map[string]record.Derived{prev.Derived, r.Derived} {
-		for key := range derived {
-			old, ok := prev.Derived[key]
-			current, found := r.Derived[key]
+	for _, ruleLabels := range []map[string]record.RuleLabel{prev.RuleLabels, r.RuleLabels} {
+		for key := range ruleLabels {
+			old, ok := prev.RuleLabels[key]
+			current, found := r.RuleLabels[key]
 			if ok && found && old.Value == current.Value && old.Absent == current.Absent {
 				continue
 			}
@@ -179,11 +179,11 @@ func AppendMarks(prev, r record.Record, now time.Time) record.Record {
 	return withHistory(r, bounded(history))
 }
 
-func valueOf(derived record.Derived, present bool) *string {
-	if !present || derived.Absent {
+func valueOf(ruleLabel record.RuleLabel, present bool) *string {
+	if !present || ruleLabel.Absent {
 		return nil
 	}
-	return &derived.Value
+	return &ruleLabel.Value
 }
 
 // differences returns the items in which two records differ. An item that no Node can have shown counts as absent: a client wrote it into the

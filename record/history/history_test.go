@@ -308,23 +308,23 @@ func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
 	assert.Equal(t, 4, history.Changes(r)[1].Number, "no number is given twice")
 }
 
-func derivedBy(rule string, values map[string]string, absent ...string) map[string]record.Derived {
-	derived := map[string]record.Derived{}
+func derivedBy(rule string, values map[string]string, absent ...string) map[string]record.RuleLabel {
+	ruleLabels := map[string]record.RuleLabel{}
 	for key, value := range values {
-		derived[key] = record.Derived{Value: value, Rule: rule}
+		ruleLabels[key] = record.RuleLabel{Value: value, Rule: rule}
 	}
 	for _, key := range absent {
-		derived[key] = record.Derived{Rule: rule, Absent: true}
+		ruleLabels[key] = record.RuleLabel{Rule: rule, Absent: true}
 	}
-	return derived
+	return ruleLabels
 }
 
 func TestFollowingRules(t *testing.T) {
 	type items = map[string]string
 	held := derivedBy("gpu", items{"a": "1"})
-	held["a"] = record.Derived{Value: "1", Rule: "gpu", End: day}
+	held["a"] = record.RuleLabel{Value: "1", Rule: "gpu", End: day}
 	for name, tt := range map[string]struct {
-		prev, next map[string]record.Derived
+		prev, next map[string]record.RuleLabel
 		onNode     items
 		want       []string
 	}{
@@ -339,19 +339,19 @@ func TestFollowingRules(t *testing.T) {
 		"a rule keeps an item away that was none": {nil, derivedBy("gpu", nil, "b:NoSchedule"), nil, []string{}},
 		"a rule no longer keeps an item away":     {derivedBy("gpu", nil, "b:NoSchedule"), nil, items{"b:NoSchedule": ""}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [b:NoSchedule: none -> ""] 0`}},
 		"two rules": {
-			nil, map[string]record.Derived{"a": {Value: "1", Rule: "gpu"}, "b": {Value: "2", Rule: "tier"}}, nil,
+			nil, map[string]record.RuleLabel{"a": {Value: "1", Rule: "gpu"}, "b": {Value: "2", Rule: "tier"}}, nil,
 			[]string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: none -> "1"] 0`, `0 2026-05-01T12:00:00Z "rule:tier" [b: none -> "2"] 0`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev, next := holding(items{"x": "1"}), holding(items{"x": "1"})
-			prev.Derived, next.Derived = tt.prev, tt.next
+			prev.RuleLabels, next.RuleLabels = tt.prev, tt.next
 			assert.Equal(t, tt.want, changesOf(history.AppendRules(prev, next, tt.onNode, day)))
 		})
 	}
 	omitted := holding(nil)
 	omitted.HistoryOmitted = true
-	omitted.Derived = derivedBy("gpu", items{"a": "1"})
+	omitted.RuleLabels = derivedBy("gpu", items{"a": "1"})
 	assert.Empty(t, history.AppendRules(holding(nil), omitted, nil, day).History, "it would be lost")
 }
 
@@ -360,7 +360,7 @@ func TestWhatRulesDoDropsNothingThatClientsDid(t *testing.T) {
 	flap := func(times int) {
 		for i := range times {
 			next := r
-			next.Derived = derivedBy("gpu", map[string]string{"a": fmt.Sprintf("v%d", i)})
+			next.RuleLabels = derivedBy("gpu", map[string]string{"a": fmt.Sprintf("v%d", i)})
 			r = history.AppendRules(r, next, nil, day)
 		}
 	}
@@ -393,7 +393,7 @@ func TestRulesThatChangeManyLongLabelsDropNothingThatClientsDid(t *testing.T) {
 		for key := range 40 {
 			values[fmt.Sprintf("%s.example.com/%s-%d", strings.Repeat("d", 60), strings.Repeat("k", 50), key)] = fmt.Sprintf("v%d", i)
 		}
-		next.Derived = derivedBy("many", values)
+		next.RuleLabels = derivedBy("many", values)
 		r = history.AppendRules(r, next, nil, day)
 	}
 	known := history.Changes(r)
@@ -410,7 +410,7 @@ func TestRulesThatChangeManyLongLabelsDropNothingThatClientsDid(t *testing.T) {
 
 func withItems(r record.Record, items map[string]string) record.Record {
 	next := holding(items)
-	next.Derived, next.History = r.Derived, r.History
+	next.RuleLabels, next.History = r.RuleLabels, r.History
 	return next
 }
 

@@ -22,10 +22,10 @@ func ruleSets(t *testing.T, name, value string) {
 		if err != nil {
 			return false
 		}
-		listed := policy.DerivedLabels(node.Annotations[policy.LabelsAnnotation])["tier"]
+		listed := policy.RuleLabelsOf(node.Annotations[policy.LabelsAnnotation])["tier"]
 		listed.Version = 0
 		r := recordOf(t, name)
-		return node.Labels["tier"] == value && r != nil && r.Items()["tier"] == "" && listed == record.Derived{Value: value, Rule: "all"}
+		return node.Labels["tier"] == value && r != nil && r.Items()["tier"] == "" && listed == record.RuleLabel{Value: value, Rule: "all"}
 	}, settles, 50*time.Millisecond, "on %s, tier=%s must be the rule's", name, value)
 }
 

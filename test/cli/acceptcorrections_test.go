@@ -14,7 +14,7 @@ import (
 
 func TestAnOperatorLetsRecordsCorrectAnyNumberOfNodesForAnHour(t *testing.T) {
 	accepted := func() string {
-		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedConfigMap, metav1.GetOptions{})
 		if err != nil {
 			return ""
 		}

@@ -77,7 +77,7 @@ func valuesOf(t *testing.T, key string) string {
 
 func rulesState(t *testing.T) map[string]string {
 	t.Helper()
-	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
+	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedConfigMap, metav1.GetOptions{})
 	if err != nil {
 		found = &corev1.ConfigMap{}
 	}

@@ -54,7 +54,7 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	require.Eventually(t, func() bool { return label("gpu.count") == "2" && label("tier") == "one" && label("team") == "red" }, settles, 100*time.Millisecond)
 	edit(t, name, map[string]string{"team": "blue"})
 	harness.Eventually(t, func() bool { // capture writes the Node after the record
-		_, listed := policy.DerivedLabels(nodekeep.Node(t, name).Annotations[policy.LabelsAnnotation])["team"]
+		_, listed := policy.RuleLabelsOf(nodekeep.Node(t, name).Annotations[policy.LabelsAnnotation])["team"]
 		return !listed
 	}, settles, 100*time.Millisecond)
 	requireGolden(t, "explain-rules", run(t, "explain", name).RequireDone(t).Out)

@@ -25,7 +25,7 @@ const refusedByNow = "retention: 5s\nlabels: {keep: [a b]}"
 func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 	defer withPolicy(t, policytest.Manifest(lastGood))() // no controller of verification runs
 	require.Eventually(t, func() bool {
-		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedConfigMap, metav1.GetOptions{})
 		return err == nil && strings.Contains(state.Data[store.AcceptedPolicy], "example.com/ignored")
 	}, settles, 50*time.Millisecond, "capture must keep the policy")
 	for name, c := range map[string]struct {

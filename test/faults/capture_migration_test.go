@@ -32,7 +32,7 @@ func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testin
 	rules, err := policy.Load([]byte(renaming), policy.DefaultGate)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // no Node has the key yet, so no operator has to accept it
-		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), store.AcceptedName, metav1.GetOptions{})
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), store.AcceptedConfigMap, metav1.GetOptions{})
 		return err == nil && state.Data[store.RulesInForce] == rules.RulesHash()
 	}, harness.Settles, 20*time.Millisecond)
 	nodekeep.RulesInForce(t)

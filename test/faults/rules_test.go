@@ -77,7 +77,7 @@ func ruledNode(t *testing.T, name string) {
 	untilExactly(t, name, gpuLabels)
 	harness.Eventually(t, func() bool {
 		r, ok := nodekeep.Record(t, name)
-		return ok && r.Derived["gpu.count"].Value == "2"
+		return ok && r.RuleLabels["gpu.count"].Value == "2"
 	}, harness.Settles, 20*time.Millisecond)
 }
 
@@ -127,7 +127,7 @@ func TestAKubeletThatReportsNoCPUGetsNoDefaultAndNoRefusal(t *testing.T) {
 	nodekeep.RegisterNode(t, node)
 	large := map[string]string{"size": "large"}
 	untilExactly(t, name, large)
-	harness.Eventually(t, func() bool { r, ok := nodekeep.Record(t, name); return ok && r.Derived["size"].Value == "large" }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { r, ok := nodekeep.Record(t, name); return ok && r.RuleLabels["size"].Value == "large" }, harness.Settles, 20*time.Millisecond)
 
 	nodekeep.DeleteNode(t, name)
 	node = harness.Registration(name) // cAdvisor fails
@@ -197,7 +197,7 @@ func TestCaptureThatIsKilledBetweenTheRecordAndThePatchSetsTheLabelsOfRulesAtIts
 			t.Fatal("capture must patch the Node")
 		}
 		r := nodekeep.MustRecord(t, name)
-		assert.Equal(t, "2", r.Derived["gpu.count"].Value, "the record comes first")
+		assert.Equal(t, "2", r.RuleLabels["gpu.count"].Value, "the record comes first")
 		killCapture(t)
 		p.Break(nil)
 		require.NoError(t, nodekeep.StartCapture(context.WithoutCancel(t.Context())))
@@ -214,13 +214,13 @@ func TestCaptureThatIsKilledBetweenTheRecordAndThePatchSetsTheLabelsOfRulesAtIts
 
 func TestAKubeletThatForgesTheListOfRuledLabelsTakesNoLabelOfOperatorsAway(t *testing.T) {
 	followRules(t)
-	forged := policy.AnnotationContent{Labels: map[string]record.Derived{
+	forged := policy.AnnotationContent{Labels: map[string]record.RuleLabel{
 		gpuWorker: {Value: "", Rule: "gpu"}, worker: {Value: "", Rule: "gpu"}, "tier": {Value: "gold", Rule: "gpu"}, "accelerator": {Value: "nvidia-gpu", Rule: "gpu"},
 	}}.Annotations(0)
-	adopted := policy.AnnotationContent{Labels: map[string]record.Derived{
+	adopted := policy.AnnotationContent{Labels: map[string]record.RuleLabel{
 		gpuWorker: {Value: "", Rule: "gpu", Adopted: true}, worker: {Value: "", Rule: "gpu", Adopted: true}, "tier": {Value: "gold", Rule: "gpu", Adopted: true},
 	}}.Annotations(0)
-	absent := policy.AnnotationContent{Labels: map[string]record.Derived{
+	absent := policy.AnnotationContent{Labels: map[string]record.RuleLabel{
 		gpuWorker: {Rule: "gpu", Absent: true}, worker: {Rule: "gpu", Absent: true}, "tier": {Rule: "gpu", Absent: true},
 	}}.Annotations(0)
 	operators := map[string]string{gpuWorker: "", worker: "", "tier": "gold"}
@@ -300,7 +300,7 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	const name = "ruled-flips"
 	node := nodekeep.Register(t, name)
 	kubeletSays(t, name, map[string]any{"capacity": map[string]any{"cpu": "2"}})
-	harness.Eventually(t, func() bool { r, ok := nodekeep.Record(t, name); return ok && r.Derived["size"].Value == "little" }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { r, ok := nodekeep.Record(t, name); return ok && r.RuleLabels["size"].Value == "little" }, harness.Settles, 20*time.Millisecond)
 	nodekeep.Label(t, name, map[string]any{"rack": "r1"})
 	nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r1"})
 	nodekeep.Label(t, name, map[string]any{"rack": "r2"})

@@ -48,9 +48,9 @@ func writes(t testing.TB, name, manager string, denied bool, metadata map[string
 }
 
 // claimLater has a kubelet set the annotations on its Node as it is.
-func claimLater(t testing.TB, name string, guarded bool) {
+func claimLater(t testing.TB, name string, guardInForce bool) {
 	t.Helper()
-	writes(t, name, "", guarded, map[string]any{"annotations": claims()})
+	writes(t, name, "", guardInForce, map[string]any{"annotations": claims()})
 }
 
 // createClaiming sends the CREATE of a kubelet that wants its Node to be verified, with annotations.
@@ -81,7 +81,7 @@ type claim struct {
 	disowns bool
 }
 
-func claimsAreInVain(t *testing.T, guarded bool) {
+func claimsAreInVain(t *testing.T, guardInForce bool) {
 	noFields := []any{map[string]any{}}
 	atCreate := func(t *testing.T, node string) { createClaiming(t, node, claims()) }
 	later := func(act func(t *testing.T, node string)) func(t *testing.T, node string) {
@@ -98,8 +98,8 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			{name: "at CREATE", act: atCreate},
 			{name: "on a Node that is whole, and deleted then", act: func(t *testing.T, node string) {
 				createClaiming(t, node, nil)
-				arrives(t, node, guarded, claim{})
-				claimLater(t, node, guarded)
+				arrives(t, node, guardInForce, claim{})
+				claimLater(t, node, guardInForce)
 				nodekeep.DeleteNode(t, node)
 				createClaiming(t, node, nil)
 			}},
@@ -107,11 +107,11 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 		"webhook down": {nodekeep.WithoutWebhook, []claim{
 			{name: "at CREATE", act: func(t *testing.T, node string) {
 				atCreate(t, node)
-				arrives(t, node, guarded, claim{})
+				arrives(t, node, guardInForce, claim{})
 			}},
 		}},
 		"capture down": {nodekeep.WithoutCapture, []claim{
-			{name: "later", act: later(func(t *testing.T, node string) { claimLater(t, node, guarded) })},
+			{name: "later", act: later(func(t *testing.T, node string) { claimLater(t, node, guardInForce) })},
 			{name: "later, managedFields say that the kubelet wrote the stamp", disowns: true, act: later(func(t *testing.T, node string) {
 				writes(t, node, "", false, map[string]any{"managedFields": ownedBy("kubelet")})
 			})},
@@ -125,20 +125,20 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			}},
 			{name: "later, behind the gate", act: later(func(t *testing.T, node string) {
 				require.True(t, harness.Gated(nodekeep.Node(t, node)))
-				claimLater(t, node, guarded)
+				claimLater(t, node, guardInForce)
 			})},
 			{name: "later, in nodekeep's name", forgets: true, act: later(func(t *testing.T, node string) {
-				writes(t, node, "nodekeep", guarded, map[string]any{"annotations": claims()})
+				writes(t, node, "nodekeep", guardInForce, map[string]any{"annotations": claims()})
 				writes(t, node, "nodekeep", false, map[string]any{"labels": map[string]any{"mine": "1"}, "managedFields": ownedBy("nodekeep")})
 			})},
 			{name: "later, without any managedFields", forgets: true, skips: true, act: later(func(t *testing.T, node string) {
-				writes(t, node, "", guarded, map[string]any{"annotations": claims(), "managedFields": noFields})
+				writes(t, node, "", guardInForce, map[string]any{"annotations": claims(), "managedFields": noFields})
 				writes(t, node, "", false, map[string]any{"managedFields": noFields})
 			})},
 		}},
 	} {
 		node := func(n int) string {
-			return fmt.Sprintf("claims-%t-%s-%d", guarded, strings.ReplaceAll(phase, " ", "-"), n)
+			return fmt.Sprintf("claims-%t-%s-%d", guardInForce, strings.ReplaceAll(phase, " ", "-"), n)
 		}
 		for n := range c.claims {
 			registered := nodekeep.Register(t, node(n))
@@ -153,21 +153,21 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			}
 		})
 		for n, claim := range c.claims {
-			t.Run(phase+": "+claim.name, func(t *testing.T) { arrives(t, node(n), guarded, claim) })
+			t.Run(phase+": "+claim.name, func(t *testing.T) { arrives(t, node(n), guardInForce, claim) })
 		}
 	}
 }
 
 // arrives waits until a Node and its record have all that they should have in spite of a claim.
-func arrives(t *testing.T, name string, guarded bool, c claim) {
+func arrives(t *testing.T, name string, guardInForce bool, c claim) {
 	t.Helper()
 	labels := protected
-	if c.forgets && !guarded {
+	if c.forgets && !guardInForce {
 		labels = map[string]string{worker: ""}
 	}
 	node := nodekeep.WaitRestored(t, name, labels)
 	assert.True(t, harness.Carries(node, maintenance), "what an operator added: %v", node.Spec.Taints)
-	assert.True(t, c.skips && !guarded || harness.Carries(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
+	assert.True(t, c.skips && !guardInForce || harness.Carries(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
 	items := maps.Clone(labels)
 	items["maintenance:NoExecute"] = "disk"
 	if c.forgets || c.disowns {

@@ -32,11 +32,11 @@ func (i *Installation) AcceptRules(t testing.TB) {
 	data := map[string]string{store.RulesAccepted: p.RulesHash()}
 	maps := i.Admin.CoreV1().ConfigMaps(Namespace)
 	accept := func() error {
-		_, err := maps.Patch(t.Context(), store.AcceptedName, types.MergePatchType, MustJSON(t, map[string]any{"data": data}), metav1.PatchOptions{FieldManager: "nodekeep-cli"})
+		_, err := maps.Patch(t.Context(), store.AcceptedConfigMap, types.MergePatchType, MustJSON(t, map[string]any{"data": data}), metav1.PatchOptions{FieldManager: "nodekeep-cli"})
 		return err
 	}
 	if err = accept(); apierrors.IsNotFound(err) {
-		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName}, Data: data}, metav1.CreateOptions{})
+		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedConfigMap}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) { // capture was faster
 		err = accept()

@@ -109,7 +109,7 @@ func hasOfDevices(t *testing.T, name string, want map[string]string, held bool) 
 	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		isHeld := false
-		for _, label := range policy.DerivedLabels(node.Annotations[policy.LabelsAnnotation]) {
+		for _, label := range policy.RuleLabelsOf(node.Annotations[policy.LabelsAnnotation]) {
 			isHeld = isHeld || !label.End.IsZero()
 		}
 		return maps.Equal(want, ofDevices(node)) && held == isHeld
@@ -158,7 +158,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 		publishes(t, "devices-1-b", 1, 2, "GeForce RTX 5070 Ti")
 		hasOfDevices(t, name, combined, false)
 
-		recordComes(t, name, func(r record.Record) bool { return r.Derived["gpu.model"].Value == "h100" })
+		recordComes(t, name, func(r record.Record) bool { return r.RuleLabels["gpu.model"].Value == "h100" })
 		nodekeep.DeleteNode(t, name)
 		assert.Equal(t, combined, ofDevices(nodekeep.Register(t, name)), "in the CREATE")
 		reports(t, name, "", longReady())

@@ -91,8 +91,8 @@ func protectedLabelsOfRulesAreInTheKubeletsOwnCreate(t *testing.T) {
 		nodekeep.Label(t, name, map[string]string{worker: ""})
 		becomes(t, name, want)
 		recordComes(t, name, func(r record.Record) bool {
-			_, recorded := r.Derived[gpuWorker]
-			return recorded && r.Derived["gpu.count"].Value == "2" && r.Derived["hardware.tier"].Value == "dual-gpu"
+			_, recorded := r.RuleLabels[gpuWorker]
+			return recorded && r.RuleLabels["gpu.count"].Value == "2" && r.RuleLabels["hardware.tier"].Value == "dual-gpu"
 		})
 		nodekeep.WithoutCapture(t, func() {
 			for range 5 {

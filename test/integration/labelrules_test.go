@@ -116,7 +116,7 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 			assert.Contains(t, harness.TaintsOf(node), "accelerator=nvidia-gpu:NoSchedule", "taint rules see derived labels")
 			nodekeep.Label(t, name, labels{"rack": "r1"})
 			record := nodekeep.WaitRecorded(t, node, labels{"rack": "r1"})
-			assert.Equal(t, "2", record.Derived["gpu.count"].Value, "nobody's decision, but remembered for the next registration")
+			assert.Equal(t, "2", record.RuleLabels["gpu.count"].Value, "nobody's decision, but remembered for the next registration")
 
 			nodekeep.DeleteNode(t, name)
 			returned := nodekeep.Register(t, name)
@@ -236,10 +236,10 @@ func acceptRules(t *testing.T) {
 	require.NoError(t, err)
 	maps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.Eventually(t, func() bool {
-		state, err := maps.Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
+		state, err := maps.Get(t.Context(), store.AcceptedConfigMap, metav1.GetOptions{})
 		return err == nil && state.Data[store.RulesInForce] == p.RulesHash()
 	}, settles, 20*time.Millisecond, "the rules must come into force")
 	withdrawn := harness.MustJSON(t, map[string]any{"data": map[string]any{store.RulesAccepted: nil}})
-	_, err = maps.Patch(t.Context(), store.AcceptedName, types.MergePatchType, withdrawn, metav1.PatchOptions{})
+	_, err = maps.Patch(t.Context(), store.AcceptedConfigMap, types.MergePatchType, withdrawn, metav1.PatchOptions{})
 	require.NoError(t, err)
 }

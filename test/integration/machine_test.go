@@ -145,7 +145,7 @@ func TestAPolicyThatRestoresAgainEndsAQuarantine(t *testing.T) {
 		nodekeep.DeleteNode(t, name)
 		registerAs(t, name, "another")
 		nodekeep.Label(t, name, map[string]any{"new": "1"})
-		recordComes(t, name, func(r record.Record) bool { return r.Isolated() || r.Items()["new"] == "1" })
+		recordComes(t, name, func(r record.Record) bool { return r.WholeRecordQuarantined() || r.Items()["new"] == "1" })
 		nodekeep.WaitEvent(t, name, "MachineMismatch")
 	})
 	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "ci", worker: "", "new": "1"})

@@ -55,7 +55,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, current *harness.Instal
 	harness.Eventually(t, func() bool { return len(current.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
 	maintained := current.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
 	stopChanging := changeAllTheWhile(t, current, "maintained")
-	for _, name := range []string{"node.left-1", store.AcceptedName, inventories.InventoryName} {
+	for _, name := range []string{"node.left-1", store.AcceptedConfigMap, inventories.InventoryName} {
 		_, err := client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) { // capture may have been faster
 			require.NoError(t, err)

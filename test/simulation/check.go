@@ -33,7 +33,7 @@ func (w *world) sides() map[int8]record.Record {
 	for _, r := range append(current.Earlier, current) {
 		sides[sideOf(r.Machine)] = r
 	}
-	if current.Isolated() {
+	if current.WholeRecordQuarantined() {
 		sides[sideOf(current.Quarantined.Machine)] = *current.Quarantined
 	}
 	return sides

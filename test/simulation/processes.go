@@ -47,7 +47,7 @@ func (m *model) observe(w *world, i int, o record.Observation) (wrote bool) {
 	if o.Version >= next.Newest().Version {
 		next.Machine = machines[w.log[i].machine].Merge(next.Machine)
 	}
-	wrote = transition != policy.Stays || record.Write(current, next, o, m.complete(w, &next, o))
+	wrote = transition != policy.Stays || record.WorthWriting(current, next, o, m.complete(w, &next, o))
 	m.note(w, i, current, o, wrote, !w.ignores)
 	if wrote {
 		m.write(w, next)
@@ -259,7 +259,7 @@ func (m *model) register(w *world, from *record.Record, brings int8, by oracle.O
 			case v == noValue:
 			case i.Value != noValue:
 				i.Brought = i.Value
-			case rec.Isolated() || w.ignores && k == 0 || m.Protected && k == 0:
+			case rec.WholeRecordQuarantined() || w.ignores && k == 0 || m.Protected && k == 0:
 			default:
 				i.Value, i.Given, i.From = v, v, versionOf(values[v], m.names[k], &rec)
 			}

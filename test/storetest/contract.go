@@ -168,7 +168,7 @@ func readsEverything(s subject) {
 	role, _ := all.Entry("node-role.kubernetes.io/worker")
 	require.True(s.t, role.NotShown)
 
-	quarantined := record.Merge(record.Isolate(all, record.Machine{SystemUUID: "other"}, 81299, record.Keeping{}), record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
+	quarantined := record.Merge(record.Isolate(all, record.Machine{SystemUUID: "other"}, 81299, record.EarlierRetention{}), record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
 	next := s.put(quarantined, entry.Version)
 	s.holds(next)
 	for _, got := range s.read() {
@@ -185,7 +185,7 @@ func keepsEarlierMachines(s subject) {
 	first.Machine = record.Machine{SystemUUID: "first"}
 	waits := s.record("secret")
 	first.Followed, first.Quarantined = "before", &waits
-	second := record.Merge(record.SetAside(first, record.Machine{SystemUUID: "second"}, 81299, record.Keeping{Now: gone}), record.Observation{UID: "uid-2", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
+	second := record.Merge(record.SetAside(first, record.Machine{SystemUUID: "second"}, 81299, record.EarlierRetention{Now: gone}), record.Observation{UID: "uid-2", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
 	entry := s.put(second, "")
 	s.holds(entry)
 	for _, got := range s.read() {
@@ -195,7 +195,7 @@ func keepsEarlierMachines(s subject) {
 		require.NotNil(s.t, got.Record.Earlier[0].Quarantined, "what waits for an operator waits still")
 		assert.Equal(s.t, waits.Items(), got.Record.Earlier[0].Quarantined.Items())
 	}
-	returned, found := record.Returned(second, first.Machine, 81399, record.Keeping{Now: gone})
+	returned, found := record.Returned(second, first.Machine, 81399, record.EarlierRetention{Now: gone})
 	require.True(s.t, found)
 	returned = record.Merge(returned, record.Observation{UID: "uid-3", Version: 81400})
 	last := s.put(returned, entry.Version)
@@ -248,7 +248,7 @@ func keepsHistory(s subject) {
 	require.Error(s.t, err, "the history would be lost")
 	require.NotErrorIs(s.t, err, store.ErrConflict)
 
-	quarantined := record.Merge(record.Isolate(live.Record, record.Machine{SystemUUID: "other"}, 81299, record.Keeping{}), record.Observation{UID: "uid-2", Version: 81300})
+	quarantined := record.Merge(record.Isolate(live.Record, record.Machine{SystemUUID: "other"}, 81299, record.EarlierRetention{}), record.Observation{UID: "uid-2", Version: 81300})
 	s.holdsLive(s.put(quarantined, live.Version))
 	held, err = s.Get(s.node)
 	require.NoError(s.t, err)

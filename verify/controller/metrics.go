@@ -58,7 +58,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		took: histogram("nodekeep_verify_check_seconds", "Time of a check with all its tries, as the Node reports it, up to the timeout. Checks of kind kubelet are left out.",
 			[]string{"profile", "check", "outcome"}, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
 		errors: register.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_controller_errors_total", Help: "What kept work on one Node or record from its end, by controller and kind. The work is tried again, and that on all others goes on.",
+			Name: "nodekeep_controller_errors_total", Help: "Failures of work on one Node or record, by controller and kind. The work is tried again, and work on all others goes on.",
 			ConstLabels: prometheus.Labels{"controller": "verify"},
 		}, []string{"kind"}),
 	}

@@ -109,11 +109,11 @@ func Taint(key, value string) corev1.Taint {
 
 // RuledBy lists labels of a Node as those of a rule.
 func RuledBy(rule string, labels Set) func(*corev1.Node) {
-	derived := map[string]record.Derived{}
+	ruleLabels := map[string]record.RuleLabel{}
 	for key, value := range labels {
-		derived[key] = record.Derived{Value: value, Rule: rule, Version: 8}
+		ruleLabels[key] = record.RuleLabel{Value: value, Rule: rule, Version: 8}
 	}
-	return func(n *corev1.Node) { n.Annotations = policy.AnnotationContent{Labels: derived}.Annotations(0) }
+	return func(n *corev1.Node) { n.Annotations = policy.AnnotationContent{Labels: ruleLabels}.Annotations(0) }
 }
 
 // EntryOf returns an entry of managedFields.

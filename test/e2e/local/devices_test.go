@@ -56,7 +56,7 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 	c.hasOfRules(t, gpuLabels)
 	harness.Eventually(t, func() bool {
 		found, ok := c.Record(t, gpuNode)
-		return ok && found.Derived["gpu.count"].Value == "2"
+		return ok && found.RuleLabels["gpu.count"].Value == "2"
 	}, settles, 50*time.Millisecond)
 
 	k.stopDevices(t)
@@ -87,7 +87,7 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 	for _, node := range states.upTo(t, restartedNode) {
 		assert.Equal(t, gpuLabels, ofRules(node), "no version of the Node lacks a label")
 	}
-	for key, label := range policy.DerivedLabels(restartedNode.Annotations[policy.LabelsAnnotation]) {
+	for key, label := range policy.RuleLabelsOf(restartedNode.Annotations[policy.LabelsAnnotation]) {
 		if !label.End.IsZero() { // the Node never stopped being ready, and so 0 GPUs are believed
 			assert.Greater(t, label.End.Sub(restarted), classify.PluginGrace-2*time.Second, "label %s is held", key)
 		}

@@ -70,7 +70,7 @@ func (n night) afresh(t *testing.T) {
 	n.MustKubectl(t, "delete", "pods", "-n", verify.Namespace, "--all", "--grace-period=0", "--force", "--wait=false")
 	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, verify.LedgerMap, "--ignore-not-found")
 	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, "-l", verify.ReportLabel)
-	n.MustKubectl(t, "delete", "configmap", "-n", harness.Namespace, store.AcceptedName, inventories.InventoryName, "racks", "--ignore-not-found")
+	n.MustKubectl(t, "delete", "configmap", "-n", harness.Namespace, store.AcceptedConfigMap, inventories.InventoryName, "racks", "--ignore-not-found")
 	records := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.Eventually(t, func() bool { // capture still writes records of Nodes that were deleted
 		_ = records.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})

@@ -86,7 +86,7 @@ func hasWhatItHad(t *testing.T, name string) {
 func isAccepted(t *testing.T, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedConfigMap, metav1.GetOptions{})
 		return err == nil && strings.Contains(state.Data[store.AcceptedPolicy], text)
 	}, harness.Settles, poll, "capture must keep the policy that was accepted last")
 }

@@ -53,7 +53,7 @@ func promised(t *testing.T) []string {
 func TestThisKubernetesGetsWhatTheTableOfREADMESays(t *testing.T) {
 	row := promised(t)
 	require.Len(t, row, 3)
-	inCreate, gated, guarded := strings.HasPrefix(row[0], "yes"), strings.HasPrefix(row[1], "yes"), strings.HasPrefix(row[2], "yes")
+	inCreate, gated, guardInForce := strings.HasPrefix(row[0], "yes"), strings.HasPrefix(row[1], "yes"), strings.HasPrefix(row[2], "yes")
 
 	t.Run("labels and taints in the CREATE", func(t *testing.T) {
 		want := map[string]string{"dedicated": "ci"}
@@ -82,7 +82,7 @@ func TestThisKubernetesGetsWhatTheTableOfREADMESays(t *testing.T) {
 		assert.NotContains(t, node.Annotations, "nodekeep.dev/forged", "in a CREATE that the webhook answers: everywhere")
 		nodekeep.WithoutWebhook(t, func() {
 			created := forging("versions-forged-unanswered")
-			assert.Equal(t, guarded, created.Annotations["nodekeep.dev/forged"] == "", "in a CREATE that it does not answer")
+			assert.Equal(t, guardInForce, created.Annotations["nodekeep.dev/forged"] == "", "in a CREATE that it does not answer")
 		})
 		_, err := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"nodekeep.dev/later":"x"}}}`), metav1.PatchOptions{})
