@@ -218,7 +218,7 @@ func TestOfThreeNamesOfOneMachineTheLastOneIsGivenTheProtectedLabelThatAnOperato
 	var accepted store.Side
 	r.sees = func(name string, _ bool, entry *store.Entry, err error) error {
 		if name == "n1" && entry.Record.Quarantined != nil {
-			entry.Accepted = accepted
+			entry.AcceptedSide = accepted
 		}
 		return err
 	}
