@@ -21,6 +21,12 @@ func (b build) named(t *testing.T) string {
 	return b.image() + "@sha256:" + sum
 }
 
+// platform returns the image for Linux on an architecture, by its digest.
+func (b build) platform(t *testing.T, arch string) string {
+	t.Helper()
+	return b.image() + "@" + strings.TrimSpace(run(t, "", tool(t, "crane"), "digest", "--platform", "linux/"+arch, b.named(t)))
+}
+
 // pulled returns the program of an image.
 func pulled(t *testing.T, image string) string {
 	t.Helper()
