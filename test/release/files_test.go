@@ -127,6 +127,40 @@ func TestTheNotesOfAReleaseAreItsSectionOfTheChangelog(t *testing.T) {
 	}
 }
 
+// A command that nobody finds any more would verify nothing, and the rest would succeed.
+func TestTheCommandsOfSECURITYAreFoundAndFilledIn(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(harness.Root(), "SECURITY.md"))
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ expression, with, err string }{
+		"as they are":                    {"^$", "", ""},
+		"no heading":                     {`(?m)^## Verify a release$`, "## Verify it", "SECURITY.md has no command cosign verify"},
+		"no signature of an image":       {`(?m)^\$ cosign verify .*$`, "", "SECURITY.md has no command cosign verify"},
+		"no attestation":                 {`(?m)^\$ cosign verify-attestation .*$`, "", "SECURITY.md has no command cosign verify-attestation"},
+		"no signature of the checksums":  {`(?m)^\$ cosign verify-blob .*$`, "", "SECURITY.md has no command cosign verify-blob"},
+		"no attestation of a file":       {`(?m)^\$ cosign verify-blob-attestation .*$`, "", "SECURITY.md has no command cosign verify-blob-attestation"},
+		"no look at the checksums":       {`(?m)^\$ sha256sum .*$`, "", "SECURITY.md has no command sha256sum --check"},
+		"the identity of another owner":  {`https://github\.com/OWNER/`, "https://github.com/OWNER/other-", "name another release"},
+		"another name of the repository": {`https://github\.com/OWNER/`, "https://git.example.com/OWNER/", "name another release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			require.NoError(t, os.CopyFS(filepath.Join(root, ".ci"), os.DirFS(filepath.Join(harness.Root(), ".ci"))))
+			changed := regexp.MustCompile(c.expression).ReplaceAllString(string(page), c.with)
+			assert.Equal(t, c.err == "", changed == string(page))
+			require.NoError(t, os.WriteFile(filepath.Join(root, "SECURITY.md"), []byte(changed), 0o600))
+			out, err := script(t, root, "commands", map[string]string{"VERSION": "v1.2.3", "REGISTRY": "r.test", "PROJECT": project})
+			if c.err != "" {
+				require.Error(t, err)
+				assert.Contains(t, out, c.err)
+				return
+			}
+			require.NoError(t, err, out)
+			assert.Contains(t, out, "--certificate-identity="+project+"/.github/workflows/release.yaml@refs/tags/$version\"")
+			assert.Contains(t, out, "\ncosign verify \"${signer[@]}\" r.test/nodekeep:$version\n")
+		})
+	}
+}
+
 // takesAnotherImage replaces the image of a release as docs/operating.md does, and by a kustomization of an operator.
 func takesAnotherImage(t *testing.T, b build) {
 	t.Helper()
