@@ -103,6 +103,20 @@ func TestAReleaseIsBuiltWithoutRightsAndPublishedOfMainOnly(t *testing.T) {
 	assert.Equal(t, 2, caches)
 }
 
+// Whoever builds a release again gets other bytes if one of these settings is left out.
+func TestTheDocumentedCommandBuildsWhatTheWorkflowBuilds(t *testing.T) {
+	settings := func(text string) (names []string) {
+		t.Helper()
+		command := regexp.MustCompile(`make release \w+=.*`).FindString(text)
+		for _, found := range regexp.MustCompile(` (\w+)=`).FindAllStringSubmatch(command, -1) {
+			names = append(names, found[1])
+		}
+		require.NotEmpty(t, names)
+		return names
+	}
+	assert.Equal(t, settings(workflows(t)["release.yaml"]), settings(committed(t, "CONTRIBUTING.md")))
+}
+
 // firstOf returns what a key had first.
 func firstOf(values map[string]string, key, value string) string {
 	if _, ok := values[key]; !ok {
