@@ -40,13 +40,13 @@ SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 STAMP             = -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 IMAGE             = nodekeep
 IMAGE_DIR         = $(CURDIR)/.image
-CHARTS            = $(dir $(IMAGE))charts
+REGISTRY          = $(patsubst %/,%,$(dir $(IMAGE)))
+CHARTS            = $(REGISTRY)/charts
 VERSIONS          = $(CURDIR)/.versions
 PLATFORMS         = linux/amd64 linux/arm64
 RELEASE_DIR       = $(CURDIR)/.release
 PROJECT_URL       = https://example.com/nodekeep
-RELEASE_URL       = $(PROJECT_URL)/$(VERSION)
-REPOSITORY        = OWNER/nodekeep
+RELEASE_URL       = $(PROJECT_URL)/releases/download/$(VERSION)
 CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Tests that take long and have one goroutine: nothing for the race detector.
@@ -87,10 +87,15 @@ sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill o
 			-output $(IMAGE_DIR)/nodekeep-$${platform%/*}-$${platform#*/}.cdx.json $(IMAGE_DIR)/binaries/$$platform/nodekeep || exit; \
 	done
 
+PUSH = CRANE=$(CRANE) HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) CHARTS=$(CHARTS) .ci/push
+
 .PHONY: push
 push: package $(CRANE) ## the image to IMAGE, say registry.example.com/nodekeep, and the chart to CHARTS (registry.example.com/charts), with the version as tag
-	$(CRANE) push --index $(IMAGE_DIR)/oci $(IMAGE):$(VERSION)
-	$(HELM) push $(if $(filter 127.0.0.1:% localhost:%,$(IMAGE)),--plain-http) $(IMAGE_DIR)/nodekeep-$(VERSION:v%=%).tgz oci://$(CHARTS)
+	@$(PUSH) $(IMAGE_DIR)/oci $(IMAGE_DIR)/nodekeep-$(VERSION:v%=%).tgz
+
+.PHONY: publish
+publish: $(CRANE) $(HELM) ## as push, but what release has made, without another build
+	@$(PUSH) $(RELEASE_DIR)/nodekeep-image-oci.tar $(RELEASE_DIR)/nodekeep-$(VERSION:v%=%).tgz
 
 .PHONY: package
 package: image $(HELM) ## the chart as one file, for the image IMAGE, in IMAGE_DIR
@@ -99,17 +104,16 @@ package: image $(HELM) ## the chart as one file, for the image IMAGE, in IMAGE_D
 .PHONY: release
 release: image docs $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; PROJECT_URL is where its source is, RELEASE_URL where its files will be downloaded from
 	@$(MAKE) --no-print-directory sbom PLATFORMS="$(CLI)"
-	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) FROM=$(IMAGE_DIR) TO=$(RELEASE_DIR) \
-		PLATFORMS="$(CLI)" PROJECT=$(PROJECT_URL) URL=$(RELEASE_URL) .ci/release
+	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) CHARTS=$(CHARTS) REGISTRY=$(REGISTRY) FROM=$(IMAGE_DIR) \
+		TO=$(RELEASE_DIR) PLATFORMS="$(CLI)" PROJECT=$(PROJECT_URL) URL=$(RELEASE_URL) .ci/release
 
 .PHONY: sign
-sign: $(CRANE) $(COSIGN) ## what push and release have made, by the identity of the workflow, or by SIGNER: arguments of cosign
-	@COSIGN=$(COSIGN) CRANE=$(CRANE) VERSION=$(VERSION) IMAGE=$(IMAGE) CHART=$(CHARTS)/nodekeep FROM=$(IMAGE_DIR) RELEASE=$(RELEASE_DIR) \
-		SIGNER="$(SIGNER)" .ci/sign
+sign: $(CRANE) $(COSIGN) ## what release and publish have made, by the identity of the workflow, or by SIGNER: arguments of cosign
+	@COSIGN=$(COSIGN) CRANE=$(CRANE) VERSION=$(VERSION) IMAGE=$(IMAGE) CHART=$(CHARTS)/nodekeep RELEASE=$(RELEASE_DIR) SIGNER="$(SIGNER)" .ci/sign
 
 .PHONY: verify
-verify: $(COSIGN) ## a release that was signed, by the commands of SECURITY.md
-	@COSIGN=$(COSIGN) VERSION=$(VERSION) REGISTRY=$(patsubst %/,%,$(dir $(IMAGE))) REPOSITORY=$(REPOSITORY) RELEASE=$(RELEASE_DIR) SIGNER="$(SIGNER)" .ci/verify
+verify: $(CRANE) $(COSIGN) ## a release that was signed, by the commands of SECURITY.md
+	@COSIGN=$(COSIGN) CRANE=$(CRANE) VERSION=$(VERSION) REGISTRY=$(REGISTRY) PROJECT=$(PROJECT_URL) RELEASE=$(RELEASE_DIR) SIGNER="$(SIGNER)" .ci/verify
 
 .PHONY: test-release
 test-release: controlplane $(HELM) $(CRANE) $(COSIGN) $(GOTESTSUM) ## two builds of a release are the same; one is pushed, signed, verified, installed, upgraded, uninstalled

@@ -66,7 +66,7 @@ func TestWhatArtifactHubShowsOfTheChartIsTrue(t *testing.T) {
 	}
 	annotation(t, c, "images", &images)
 	require.Len(t, images, 1)
-	assert.Equal(t, "nodekeep:"+c.AppVersion, images[0].Image)
+	assert.Equal(t, "nodekeep", images[0].Image, "a packed chart names the version, too")
 	assert.Equal(t, "v"+c.Version, c.AppVersion)
 	platforms := regexp.MustCompile(`(?m)^PLATFORMS *= (.*)$`).FindStringSubmatch(committed(t, "Makefile"))
 	require.NotNil(t, platforms)
@@ -143,17 +143,4 @@ func TestTheIconIsASmallImageThatLoadsNothing(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestArtifactHubIgnoresBuildsBetweenReleases(t *testing.T) {
-	var repository struct {
-		Ignore []struct{ Name, Version string }
-	}
-	require.NoError(t, yaml.UnmarshalStrict([]byte(committed(t, "artifacthub-repo.yml")), &repository))
-	require.Len(t, repository.Ignore, 1)
-	ignored := regexp.MustCompile(repository.Ignore[0].Version)
-	assert.Equal(t, "nodekeep", repository.Ignore[0].Name)
-	assert.True(t, ignored.MatchString("0.2.0-dev"))
-	assert.False(t, ignored.MatchString("0.2.0"))
-	assert.False(t, ignored.MatchString("0.2.0-rc.1"), "a candidate of a release is one that users may try")
 }

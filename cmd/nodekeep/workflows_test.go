@@ -13,26 +13,108 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A tag of an action can be moved to other code, which then has the rights of the workflow.
-func TestWorkflowsNameActionsByDigest(t *testing.T) {
-	paths, err := filepath.Glob("../../.github/workflows/*.yaml")
+// workflow is what the tests look at in a file of .github/workflows.
+type workflow struct {
+	Permissions any            `json:"permissions"`
+	Jobs        map[string]job `json:"jobs"`
+}
+
+type job struct {
+	Environment string            `json:"environment"`
+	Permissions map[string]string `json:"permissions"`
+	Steps       []step            `json:"steps"`
+}
+
+type step struct {
+	Uses string         `json:"uses"`
+	Run  string         `json:"run"`
+	With map[string]any `json:"with"`
+}
+
+// workflows returns the content of each workflow, by file.
+func workflows(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("../../.github/workflows/*.y*ml")
 	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	pinned := regexp.MustCompile(`^([\w-]+/[\w/-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$`)
-	versions := map[string]string{}
+	all := map[string]string{}
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
-		for _, uses := range regexp.MustCompile(`(?m)\buses: *(.*)$`).FindAllStringSubmatch(string(content), -1) {
+		all[filepath.Base(path)] = string(content)
+	}
+	require.Contains(t, all, "release.yaml")
+	return all
+}
+
+// parsed returns what a workflow says.
+func parsed(t *testing.T, content string) (w workflow) {
+	t.Helper()
+	require.NoError(t, yaml.Unmarshal([]byte(content), &w))
+	return w
+}
+
+// A tag of an action can be moved to other code, which then has the rights of the workflow.
+func TestWorkflowsNameActionsByDigest(t *testing.T) {
+	pinned := regexp.MustCompile(`^([\w-]+/[\w/-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$`)
+	versions := map[string]string{}
+	for name, content := range workflows(t) {
+		for _, uses := range regexp.MustCompile(`(?m)\buses: *(.*)$`).FindAllStringSubmatch(content, -1) {
 			action := pinned.FindStringSubmatch(uses[1])
-			if !assert.NotNil(t, action, "%s: %s", filepath.Base(path), uses[1]) {
+			if !assert.NotNil(t, action, "%s: %s", name, uses[1]) {
 				continue
 			}
 			version := action[2] + " " + action[3]
-			assert.Equal(t, version, firstOf(versions, action[1], version), "%s: one version of %s", filepath.Base(path), action[1])
+			assert.Equal(t, version, firstOf(versions, action[1], version), "%s: one version of %s", name, action[1])
 		}
 	}
 	assert.NotEmpty(t, versions)
+}
+
+// Without a line of its own, a workflow has all rights that the repository gives by default.
+func TestEachWorkflowMayOnlyReadUnlessAJobSaysMore(t *testing.T) {
+	for name, content := range workflows(t) {
+		assert.Contains(t, []any{"read-all", map[string]any{"contents": "read"}}, parsed(t, content).Permissions, name)
+	}
+}
+
+// What is released was built by a job that cannot sign or push, from the source alone. The job that can, begins by a look at the commit.
+func TestAReleaseIsBuiltWithoutRightsAndPublishedOfMainOnly(t *testing.T) {
+	release := parsed(t, workflows(t)["release.yaml"])
+	require.Len(t, release.Jobs, 2)
+	build, publish := release.Jobs["build"], release.Jobs["publish"]
+	assert.Empty(t, build.Permissions)
+	assert.Equal(t, "release", publish.Environment)
+	assert.Equal(t, "write", publish.Permissions["id-token"])
+	var first string
+	for _, s := range publish.Steps {
+		if first == "" {
+			first = s.Run
+		}
+		assert.NotRegexp(t, `\bmake (release|push|image|package)\b`, s.Run, "it builds nothing of nodekeep")
+	}
+	assert.Equal(t, `git merge-base --is-ancestor "$GITHUB_SHA" origin/main`, first)
+	caches := 0
+	for _, s := range append(build.Steps, publish.Steps...) {
+		if strings.HasPrefix(s.Uses, "actions/setup-go@") {
+			caches++
+			assert.Equal(t, false, s.With["cache"], "what another workflow has cached is in no release")
+		}
+	}
+	assert.Equal(t, 2, caches)
+}
+
+// Whoever builds a release again gets other bytes if one of these settings is left out.
+func TestTheDocumentedCommandBuildsWhatTheWorkflowBuilds(t *testing.T) {
+	settings := func(text string) (names []string) {
+		t.Helper()
+		command := regexp.MustCompile(`make release \w+=.*`).FindString(text)
+		for _, found := range regexp.MustCompile(` (\w+)=`).FindAllStringSubmatch(command, -1) {
+			names = append(names, found[1])
+		}
+		require.NotEmpty(t, names)
+		return names
+	}
+	assert.Equal(t, settings(workflows(t)["release.yaml"]), settings(committed(t, "CONTRIBUTING.md")))
 }
 
 // firstOf returns what a key had first.

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Reads what the chart renders, and writes its admission policies into mutating/nodekeep.yaml and validating/nodekeep.yaml of a folder, in
 # the form in which an API server takes them from files: the names end in .static.k8s.io. A policy with a parameter, such as those of governance, cannot
-# be such a file, and is left out. For example:
+# be such a file, and is left out. API servers may read the folder meanwhile: a file is replaced as a whole, and removed if no policy is for it. Without
+# any policy it fails, and changes nothing. For example:
 #   helm template nodekeep manifests/chart --namespace nodekeep-system --kube-version 1.37 --values values.yaml | manifests/static-admission/render.sh FOLDER
 set -euo pipefail
 into=$1
 mkdir -p "$into/mutating" "$into/validating"
-awk -v into="$into" '
+work=$(mktemp -d "$into/.render-XXXXXX") # beside the files, so that mv is a rename
+trap 'rm -rf "$work"' EXIT
+awk -v into="$work" '
 function flush(   kind, name) {
 	if (match(document, /\nkind: (Mutating|Validating)AdmissionPolicy(Binding)?\n/)) {
 		kind = substr(document, RSTART + 7, RLENGTH - 8)
@@ -17,7 +20,7 @@ function flush(   kind, name) {
 		} else {
 			sub(/\n  name: [^\n]+/, "&.static.k8s.io", document)
 			sub(/\n  policyName: [^\n]+/, "&.static.k8s.io", document)
-			file = into (kind ~ /^Mutating/ ? "/mutating" : "/validating") "/nodekeep.yaml"
+			file = into (kind ~ /^Mutating/ ? "/mutating" : "/validating")
 			# An API server takes no document that has comments only.
 			printf "%s%s", file in files ? "---" : "# Rendered from the chart by static-admission/render.sh.", document >file
 			files[file] = 1
@@ -30,3 +33,14 @@ BEGIN { document = "\n" }
 { document = document $0 "\n" }
 END { flush() }
 '
+[[ -e $work/mutating || -e $work/validating ]] || {
+	echo "static-admission: stdin has no admission policy without a parameter; give what helm template prints" >&2
+	exit 1
+}
+for kind in mutating validating; do
+	if [[ -e $work/$kind ]]; then
+		mv "$work/$kind" "$into/$kind/nodekeep.yaml"
+	else
+		rm -f "$into/$kind/nodekeep.yaml"
+	fi
+done

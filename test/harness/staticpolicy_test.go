@@ -2,9 +2,6 @@ package harness_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,25 +17,12 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// example returns a file to which docs/operating.md leads.
-func example(t *testing.T, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", "static-admission", name))
-	require.NoError(t, err)
-	return string(content)
-}
-
 // In selfSigned mode the webhook's ServiceAccount may patch its webhook configurations. An ordinary ValidatingAdmissionPolicy is not
 // asked about these; the policy of manifests/static-admission, which the API server reads from a file, is.
 func TestAStaticAdmissionPolicyConfinesTheWebhooksServiceAccountToTheCABundle(t *testing.T) {
 	skipWithoutControlPlane(t)
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "manifests", "static-admission"))))
-	configuration := strings.ReplaceAll(example(t, "configuration.yaml"), "/etc/kubernetes/static-admission", dir)
-	file := filepath.Join(dir, "configuration.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(configuration), 0o600))
-
-	c := harness.ForTest(t, harness.Options{APIServerArgs: []string{"--feature-gates=ManifestBasedAdmissionControlConfig=true", "--admission-control-config-file=" + file}})
+	_, flag := harness.StaticAdmission(t)
+	c := harness.ForTest(t, harness.Options{APIServerArgs: []string{"--feature-gates=ManifestBasedAdmissionControlConfig=true", flag}})
 	thief := thiefOf(t, c)
 	require.NoError(t, thief(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"bmV3"}]`), "this is all that nodekeep itself does")
 	for _, change := range []string{

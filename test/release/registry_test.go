@@ -15,24 +15,16 @@ import (
 // named returns the image by the digest that the release's archive of it has.
 func (b build) named(t *testing.T) string {
 	t.Helper()
-	sum, _, _ := strings.Cut(run(t, b.layout(t), "sha256sum", "index.json"), " ")
+	dir := t.TempDir()
+	run(t, dir, "tar", "-xf", filepath.Join(b.release(), "nodekeep-image-oci.tar"))
+	sum, _, _ := strings.Cut(run(t, dir, "sha256sum", "index.json"), " ")
 	return b.image() + "@sha256:" + sum
 }
 
-// layout unpacks the image of the release.
-func (b build) layout(t *testing.T) string {
+// platform returns the image for Linux on an architecture, by its digest.
+func (b build) platform(t *testing.T, arch string) string {
 	t.Helper()
-	dir := t.TempDir()
-	run(t, dir, "tar", "-xf", filepath.Join(b.release(), "nodekeep-image-oci.tar"))
-	return dir
-}
-
-// mirror puts image and chart into the registry with nothing but the folder of the release, as operators do whose clusters reach no other registry.
-func (b build) mirror(t *testing.T) {
-	t.Helper()
-	run(t, "", tool(t, "crane"), "push", "--index", b.layout(t), b.image()+":"+b.version)
-	_, err := harness.RunHelm(t.Context(), "push", b.archive(), "oci://"+filepath.Dir(b.chart()), "--plain-http")
-	require.NoError(t, err)
+	return b.image() + "@" + strings.TrimSpace(run(t, "", tool(t, "crane"), "digest", "--platform", "linux/"+arch, b.named(t)))
 }
 
 // pulled returns the program of an image.

@@ -127,17 +127,20 @@ func TestARelease(t *testing.T) {
 		}
 	})
 	t.Run("has a chart that names the image and the repository", func(t *testing.T) {
-		shown, err := harness.RunHelm(t.Context(), "show", "chart", current.archive())
-		require.NoError(t, err)
-		assert.Contains(t, string(shown), "image: "+current.image()+":"+version+"\n")
-		assert.Contains(t, string(shown), "icon: "+project+"/raw/main/docs/images/icon.svg\n")
-		assert.NotContains(t, string(shown), "https://example.com/")
+		namesImageAndRepository(t, current, current.named(t))
 	})
-	t.Run("has the policies for files, and the kustomization", func(t *testing.T) {
+	t.Run("has the policies for files", func(t *testing.T) {
 		dir := t.TempDir()
 		run(t, dir, "tar", "-xf", filepath.Join(release, "nodekeep-static-admission.tar"))
 		run(t, "", "diff", "-r", filepath.Join(dir, "static-admission"), filepath.Join(harness.Root(), "manifests", "static-admission"))
-		assert.Contains(t, run(t, "", harness.Binary("kubectl"), "kustomize", release), "image: "+current.named(t)+"\n")
+	})
+	t.Run("has manifests that name the image, and take another one", func(t *testing.T) { takesAnotherImage(t, current) })
+	t.Run("has notes that say how to install and verify it", func(t *testing.T) {
+		notes, err := os.ReadFile(filepath.Join(release, "RELEASE-NOTES.md"))
+		require.NoError(t, err)
+		assert.Contains(t, string(notes), "\nhelm install nodekeep oci://"+current.chart()+" --version "+strings.TrimPrefix(version, "v")+" ")
+		assert.Contains(t, string(notes), "`"+current.named(t)+"`")
+		assert.Contains(t, string(notes), "\ncosign verify \"${signer[@]}\" "+current.chart()+":${version#v}\n")
 	})
 	t.Run("installs with kubectl, is checked and uninstalled", func(t *testing.T) {
 		installed, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
@@ -149,9 +152,15 @@ func TestARelease(t *testing.T) {
 		installed.MustKubectl(t, "delete", "--ignore-not-found", "-f", filepath.Join(release, "nodekeep.yaml"))
 		installed.WaitGating(t, false)
 	})
-	current.make(t, "push") // as the workflow does
+	current.make(t, "publish") // as the workflow does, and operators whose clusters reach no other registry
+	t.Run("has the same digest when it is pushed again", func(t *testing.T) {
+		pushed := current.pushedChart(t)
+		require.NoError(t, os.Chtimes(current.archive(), time.Time{}, time.Now()))
+		current.make(t, "publish")
+		assert.Equal(t, pushed, current.pushedChart(t))
+	})
 	next := built(t, harness.Root(), free[0], later)
-	next.mirror(t)
+	next.make(t, "publish")
 	t.Run("installs with helm from a registry, is checked, upgraded and uninstalled", func(t *testing.T) { installs(t, current, next) })
 	t.Run("is signed, and so are its bills of materials and its provenance", func(t *testing.T) { isSigned(t, current, next) })
 }

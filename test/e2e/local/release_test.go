@@ -1,6 +1,7 @@
 package local
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -39,16 +40,19 @@ func TestAReleaseIsInstalledFromARegistryUpgradedAndUninstalled(t *testing.T) {
 	c.WaitGating(t, false)
 }
 
-// pushes puts the image and the chart of a release into the registry.
+// pushes puts the image and the chart of a release into the registry, as make does.
 func pushes(t *testing.T, version string) {
 	t.Helper()
 	dir := filepath.Join(built(t), version)
-	crane, err := harness.Tool("crane")
-	require.NoError(t, err)
-	out, err := exec.CommandContext(t.Context(), crane, "push", "--index", filepath.Join(dir, "oci"), registryAddress+"/nodekeep:"+version).CombinedOutput()
+	push := exec.CommandContext(t.Context(), filepath.Join(harness.Root(), ".ci", "push"), filepath.Join(dir, "oci"), filepath.Join(dir, "nodekeep-"+strings.TrimPrefix(version, "v")+".tgz"))
+	push.Env = append(os.Environ(), "VERSION="+version, "SOURCE_DATE_EPOCH=0", "IMAGE="+registryAddress+"/nodekeep", "CHARTS="+registryAddress+"/charts", "HOME="+t.TempDir())
+	for _, name := range []string{"crane", "helm"} {
+		path, err := harness.Tool(name)
+		require.NoError(t, err)
+		push.Env = append(push.Env, strings.ToUpper(name)+"="+path)
+	}
+	out, err := push.CombinedOutput()
 	require.NoError(t, err, string(out))
-	_, err = harness.RunHelm(t.Context(), "push", "--plain-http", filepath.Join(dir, "nodekeep-"+strings.TrimPrefix(version, "v")+".tgz"), "oci://"+registryAddress+"/charts")
-	require.NoError(t, err)
 }
 
 // helms installs or upgrades the release from the chart in the registry, as README does.

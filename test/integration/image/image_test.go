@@ -172,9 +172,8 @@ func TestTheVersionIsTheSameEverywhere(t *testing.T) {
 	}
 	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
 	require.NoError(t, err)
-	heading := "## [Unreleased]"
+	assert.Contains(t, string(changelog), "\n## [Unreleased]\n", "what comes next; it is empty on the commit of a release")
 	if release, development := strings.CutSuffix(c.Version, "-dev"); !development {
-		heading = "## [" + release + "]"
+		assert.Contains(t, string(changelog), "\n## ["+release+"] - ", "what is new in it")
 	}
-	assert.Contains(t, string(changelog), "\n"+heading, "what is new in it")
 }

@@ -18,7 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// staticAdmission copies manifests/static-admission into a folder, and returns the arguments by which an API server reads it.
+// staticAdmission returns a copy of manifests/static-admission, and the arguments by which an API server reads it.
 func staticAdmission(t *testing.T) (folder string, args []string) {
 	t.Helper()
 	version, err := nodekeep.Admin.Discovery().ServerVersion()
@@ -31,13 +31,8 @@ func staticAdmission(t *testing.T) (folder string, args []string) {
 	case minor == 36:
 		args = append(args, "--feature-gates=ManifestBasedAdmissionControlConfig=true")
 	}
-	folder = filepath.Join(t.TempDir(), "static-admission")
-	require.NoError(t, os.CopyFS(folder, os.DirFS(filepath.Join(harness.Root(), "manifests", "static-admission"))))
-	configuration := filepath.Join(folder, "configuration.yaml")
-	content, err := os.ReadFile(configuration)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(configuration, []byte(strings.ReplaceAll(string(content), "/etc/kubernetes/static-admission", folder)), 0o600))
-	return folder, append(args, "--admission-control-config-file="+configuration)
+	folder, flag := harness.StaticAdmission(t)
+	return folder, append(args, flag)
 }
 
 // withoutPolicies returns a copy of the manifests in which nodekeep.yaml has no admission policy.
