@@ -78,9 +78,12 @@ func share(cpu, took time.Duration) string {
 	return fmt.Sprintf("%.1f %%", 100*cpu.Seconds()/took.Seconds())
 }
 
-// row returns the common cells of all comparisons: p50, p99, calls a second, CPU time of a call.
+// rowColumns are the titles of [cell.row].
+var rowColumns = []string{"average", "p50", "p95", "p99", "a second", "CPU each"}
+
+// row returns the common cells of all comparisons.
 func (c cell) row() []any {
-	return []any{c.Times.Milliseconds(0.5, 0.99), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.perNode())}
+	return []any{measure.Milliseconds(c.Times.Mean()), c.Times.Milliseconds(0.5, 0.95, 0.99), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.perNode())}
 }
 
 // against returns the ratios of the p50 and of the CPU time of a call to another variant. Both are empty without another variant, or for itself.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -74,7 +75,8 @@ func (b *bench) registrations(ctx context.Context, variant bed.Variant, names []
 // printCreate prints the cells; each variant is compared with those before it in its half of the list.
 func (b *bench) printCreate(found cells) {
 	title := fmt.Sprintf("CREATE of a Node: %d rounds of %d for each cell", b.rounds, b.count)
-	table := b.table(title, "at once", "variant", "p50", "p99", "CREATEs/s", "CPU a CREATE", "p50 / no webhook", "p50 / no-op", "CPU / no-op", "p50 / same patch", "CPU / same patch")
+	ratios := []string{"p50 / no webhook", "p50 / no-op", "CPU / no-op", "p50 / same patch", "CPU / same patch"}
+	table := b.table(title, slices.Concat([]string{"at once", "variant"}, rowColumns, ratios)...)
 	for _, atOnce := range b.parallel {
 		var bare, noop, patch string
 		for _, variant := range compared {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/test/bench/bed"
@@ -55,7 +56,7 @@ func (b *bench) governance(ctx context.Context) {
 		found.add(round, governing[n].name, atOnce, beats)
 	})
 	title := fmt.Sprintf("Heartbeats with %d governed keys: %d rounds of %d for each row, CPU of the API server", governedKeys, b.rounds, b.count)
-	table := b.table(title, "admission policies", "p50", "p99", "a second", "CPU each", "CPU / first", "median of rounds")
+	table := b.table(title, slices.Concat([]string{"admission policies"}, rowColumns, []string{"CPU / first", "median of rounds"})...)
 	first := governing[0].name
 	for _, variant := range governing {
 		all := found.all(variant.name, atOnce)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,7 +48,7 @@ func (b *bench) beating(ctx context.Context, variant bed.Variant) []string {
 
 func (b *bench) printGuards(name string, found cells) {
 	title := fmt.Sprintf("%s: %d rounds of %d for each cell", name, b.rounds, b.count)
-	table := b.table(title, "at once", "variant", "p50", "p99", "a second", "CPU each", "p50 / gate", "CPU / gate")
+	table := b.table(title, slices.Concat([]string{"at once", "variant"}, rowColumns, []string{"p50 / gate", "CPU / gate"})...)
 	for _, atOnce := range b.parallel {
 		for _, variant := range guarding {
 			table.Row(atOnce, variant.Name, found.all(variant.Name, atOnce).row(), found.against(variant.Name, guarding[0].Name, atOnce))

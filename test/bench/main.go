@@ -24,6 +24,7 @@ var programs = map[string]func(*bench, context.Context){
 	"governance": (*bench).governance,
 	"guards":     (*bench).guards,
 	"list":       (*bench).list,
+	"readiness":  (*bench).readiness,
 	"scale":      (*bench).scale,
 	"steady":     (*bench).steadyAlone,
 	"verify":     (*bench).verify,

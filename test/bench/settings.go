@@ -39,7 +39,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 		s.parallel, err = numbers(value)
 		return err
 	})
-	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth, list, scale, verify and compare")
+	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth, list, readiness, scale, verify and compare")
 	flags.DurationVar(&s.period, "period", time.Minute, "how long label changes, heartbeats and idleness are each looked at; scale only")
 	flags.IntVar(&s.changes, "changes", 200, "label changes a second; scale only")
 	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")

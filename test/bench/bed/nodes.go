@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
@@ -58,16 +60,38 @@ func (b *Bed) SetLabels(ctx context.Context, node string, labels map[string]*str
 	return patch(ctx, b.Admin, node, types.MergePatchType, change, "kubectl-label")
 }
 
-// Taint adds a taint to a Node as kubectl does.
+// Taint gives a Node a taint, and no other one.
 func (b *Bed) Taint(ctx context.Context, node string, taint corev1.Taint) error {
 	change := map[string]any{"spec": map[string]any{"taints": []corev1.Taint{taint}}}
-	// Strategic merge patches merge taints by their key.
-	return patch(ctx, b.Admin, node, types.StrategicMergePatchType, change, "kubectl-taint")
+	return patch(ctx, b.Admin, node, types.MergePatchType, change, "kubectl-taint")
 }
 
 // Heartbeat reports the status of a Node as its kubelet does when nothing has changed.
 func (b *Bed) Heartbeat(ctx context.Context, node string) error {
 	change := map[string]any{"status": map[string]any{"conditions": conditions(metav1.NewTime(time.Now()))}}
+	return patch(AsKubelet(ctx, node), b.Kubelets, node, types.StrategicMergePatchType, change, "", "status")
+}
+
+// FindReady takes the taint away that the API server adds to each new Node, as kube-controller-manager does when a Node is Ready.
+func (b *Bed) FindReady(ctx context.Context, name string) error {
+	nodes := b.Admin.CoreV1().Nodes()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
+		_, err = nodes.Update(ctx, node, metav1.UpdateOptions{FieldManager: "kube-controller-manager"})
+		return err
+	})
+}
+
+// Report sets a further condition of a Node to True, as what runs on it does by the rights of its kubelet.
+func (b *Bed) Report(ctx context.Context, node string, condition corev1.NodeConditionType) error {
+	now := metav1.NewTime(time.Now())
+	change := map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
+		Type: condition, Status: corev1.ConditionTrue, LastHeartbeatTime: now, LastTransitionTime: now, Reason: "Benchmark",
+	}}}}
 	return patch(AsKubelet(ctx, node), b.Kubelets, node, types.StrategicMergePatchType, change, "", "status")
 }
 

@@ -17,6 +17,14 @@ func (t Times) Quantile(q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
+// Mean returns the average. It is 0 without measurements.
+func (t Times) Mean() (mean time.Duration) {
+	for _, each := range t {
+		mean += each
+	}
+	return mean / time.Duration(max(1, len(t)))
+}
+
 // Milliseconds returns quantiles as cells of a table.
 func (t Times) Milliseconds(quantiles ...float64) (cells []any) {
 	for _, q := range quantiles {
