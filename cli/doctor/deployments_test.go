@@ -87,11 +87,11 @@ func TestFindingsOfDeploymentsAndVersions(t *testing.T) {
 			func(s *Installation) {
 				s.Pods.Value[1].Spec.Containers = []corev1.Container{{Name: "capture", Image: "nodekeep:v2"}}
 			},
-			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run different images: nodekeep:v0.1.0-dev, nodekeep:v2: webhook and capture could decide differently"},
+			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run different images: nodekeep:v1, nodekeep:v2: webhook and capture could decide differently"},
 		},
 		"pods run different images under one name": {
 			func(s *Installation) { s.Pods.Value[1].Status.ContainerStatuses[0].ImageID = "sha256:2" },
-			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run 2 different images under one name, nodekeep:v0.1.0-dev: webhook and capture could decide differently"},
+			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run 2 different images under one name, nodekeep:v1: webhook and capture could decide differently"},
 		},
 		"what others put into the pods, and pods that are about to go, have images of their own": {
 			func(s *Installation) {

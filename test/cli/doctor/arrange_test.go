@@ -59,8 +59,8 @@ func runPod(t *testing.T, name string, deployment *appsv1.Deployment, ready bool
 // rollAll makes both Deployments as they are where all is well.
 func rollAll(t *testing.T) {
 	t.Helper()
-	roll(t, "nodekeep-webhook", 3, "nodekeep:v0.1.0-dev")
-	roll(t, "nodekeep-capture", 2, "nodekeep:v0.1.0-dev")
+	roll(t, "nodekeep-webhook", 3, "nodekeep:v1")
+	roll(t, "nodekeep-capture", 2, "nodekeep:v1")
 }
 
 // removed deletes an object, named as kubectl does, and returns a function that creates it again.

@@ -195,7 +195,7 @@ func TestAPolicyThatIsMissingOrWrongIsFoundAndThePrintedCommandsCreateItAndNameI
 }
 
 func TestDeploymentsThatAreNotAvailableAndPodsOfDifferentImagesAreFound(t *testing.T) {
-	roll(t, "nodekeep-webhook", 0, "nodekeep:v0.1.0-dev")
+	roll(t, "nodekeep-webhook", 0, "nodekeep:v1")
 	roll(t, "nodekeep-capture", 1, "nodekeep:old")
 	finds(t, "deployments")
 	rollAll(t)

@@ -23,7 +23,7 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	run(t, "kubectl apply --server-side --force-conflicts -f "+file)
 	rollAll(t) // its webhook and capture tolerate another taint
 	finds(t, "verification-starts")
-	roll(t, "nodekeep-verify", 2, "nodekeep:v0.1.0-dev")
+	roll(t, "nodekeep-verify", 2, "nodekeep:v1")
 	lead(t, "nodekeep-verify")
 	assert.Contains(t, isHealthy(t), "nodekeep-verify: 2 of 2 replicas are available; verifier leads; the policy has 1 profile")
 
