@@ -49,6 +49,8 @@ func healthy(t *testing.T) Installation {
 		edit(&seen, name, func(deployment *appsv1.Deployment) {
 			deployment.Status.AvailableReplicas = *deployment.Spec.Replicas
 			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-1", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+			pod.Spec = *pod.Spec.DeepCopy()
+			pod.Spec.Containers[0].Image = "nodekeep:v1" // not the version of this tree, which each release changes
 			container := pod.Spec.Containers[0].Name
 			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}, ContainerStatuses: []corev1.ContainerStatus{{
 				Name: container, Ready: true, ImageID: "sha256:1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
