@@ -47,7 +47,7 @@ func counted(t *testing.T, item prometheus.Collector) map[string]seriesOf {
 	return found
 }
 
-func slimNode(name, uid, cpu string, labels map[string]string) *observe.CompactNode {
+func compactNode(name, uid, cpu string, labels map[string]string) *observe.CompactNode {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: "1", Labels: labels}}
 	if cpu != "" {
 		node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
@@ -61,20 +61,20 @@ func TestNodesAreCountedByLabelForAsLongAsTheyHaveIt(t *testing.T) {
 	s.labelCounts.SetKeys([]governance.Key{{Key: "tier", Values: []string{"gpu"}}})
 	assert.Equal(t, map[string]seriesOf{"tier=gpu": {}}, counted(t, s.labelCounts), "a listed value is there from the start")
 
-	s.observeLive(slimNode("a", "1", "4", map[string]string{"tier": "gpu", "rack": "1"}))
-	s.observeLive(slimNode("b", "1", "2500m", map[string]string{"tier": "gpu"}))
-	s.observeLive(slimNode("c", "1", "", map[string]string{"rack": "1"}))
+	s.observeLive(compactNode("a", "1", "4", map[string]string{"tier": "gpu", "rack": "1"}))
+	s.observeLive(compactNode("b", "1", "2500m", map[string]string{"tier": "gpu"}))
+	s.observeLive(compactNode("c", "1", "", map[string]string{"rack": "1"}))
 	now = now.Add(10 * time.Second)
-	s.observeLive(slimNode("a", "1", "4", map[string]string{"tier": "gpu", "rack": "1"})) // a heartbeat
+	s.observeLive(compactNode("a", "1", "4", map[string]string{"tier": "gpu", "rack": "1"})) // a heartbeat
 	assert.Equal(t, map[string]seriesOf{"tier=gpu": {2, 20, 65}}, counted(t, s.labelCounts))
 
-	s.observeLive(slimNode("a", "1", "8", map[string]string{"tier": "gpu", "rack": "1"})) // no rule looks at its CPU
-	s.observeLive(slimNode("b", "1", "2500m", map[string]string{"tier": "new"}))
+	s.observeLive(compactNode("a", "1", "8", map[string]string{"tier": "gpu", "rack": "1"})) // no rule looks at its CPU
+	s.observeLive(compactNode("b", "1", "2500m", map[string]string{"tier": "new"}))
 	now = now.Add(10 * time.Second)
 	assert.Equal(t, map[string]seriesOf{"tier=gpu": {1, 30, 145}, "tier=new": {1, 10, 25}}, counted(t, s.labelCounts))
 
-	s.observeDeleted(slimNode("a", "1", "9", map[string]string{"tier": "other-at-last"}))
-	s.observeLive(slimNode("b", "2", "1", map[string]string{"tier": "new"})) // deleted and registered again
+	s.observeDeleted(compactNode("a", "1", "9", map[string]string{"tier": "other-at-last"}))
+	s.observeLive(compactNode("b", "2", "1", map[string]string{"tier": "new"})) // deleted and registered again
 	now = now.Add(10 * time.Second)
 	assert.Equal(t, map[string]seriesOf{"tier=gpu": {0, 30, 145}, "tier=new": {1, 20, 35}}, counted(t, s.labelCounts))
 

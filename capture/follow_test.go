@@ -263,9 +263,9 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 				r.queue.Done(name)
 			}
 			if c.state != nil {
-				slim := observe.CompactNodeOf(observe.FromNode(c.state))
-				r.observations.observeLive(slim)
-				r.observations.observeDeleted(slim)
+				compact := observe.CompactNodeOf(observe.FromNode(c.state))
+				r.observations.observeLive(compact)
+				r.observations.observeDeleted(compact)
 			}
 			w.register(node("a", "20", nil, gated, machine(machineA)))
 			require.NoError(t, r.reconcileOne(t.Context(), "n1"))

@@ -31,7 +31,7 @@ func WorthWriting(prev, next Record, o Observation, complete bool) bool {
 	}
 }
 
-// SameRuleLabels reports whether rules say the same. It does not compare Brought and Since.
+// SameRuleLabels reports whether rules say the same. It does not compare RemovedAtCreate and Version.
 func SameRuleLabels(prev, next map[string]RuleLabel) bool {
 	return maps.EqualFunc(prev, next, func(a, b RuleLabel) bool {
 		return a.Value == b.Value && a.Rule == b.Rule && a.Absent == b.Absent && a.Adopted == b.Adopted && a.End.Equal(b.End)

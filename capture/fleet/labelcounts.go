@@ -103,11 +103,11 @@ func (c *LabelCounts) Update(prev, node *observe.CompactNode) {
 	c.count(node, 1)
 }
 
-func (c *LabelCounts) count(slim *observe.CompactNode, nodes int) {
-	if slim == nil {
+func (c *LabelCounts) count(compact *observe.CompactNode, nodes int) {
+	if compact == nil {
 		return
 	}
-	node := slim.Node()
+	node := compact.Node()
 	cores := node.Reported.Cores() * float64(nodes)
 	for key, counted := range c.keys {
 		value, ok := node.Items[key]

@@ -48,7 +48,7 @@ func counted(t *testing.T, item prometheus.Collector) map[string]seriesOf {
 	return found
 }
 
-func slimNode(name, uid, cpu string, labels map[string]string) *observe.CompactNode {
+func compactNode(name, uid, cpu string, labels map[string]string) *observe.CompactNode {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: "1", Labels: labels}}
 	if cpu != "" {
 		node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
@@ -61,13 +61,13 @@ func TestTheSeriesByLabelAreBounded(t *testing.T) {
 	c := NewLabelCounts(func() time.Time { return now })
 	c.SetKeys([]governance.Key{{Key: "tier"}})
 	for i := range 3 * maxValues {
-		c.Update(nil, slimNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}))
+		c.Update(nil, compactNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}))
 	}
 	found := counted(t, c)
 	assert.Len(t, found, maxValues+1)
 	assert.Equal(t, 2*maxValues, found["tier=other"].nodes)
 	for i := range 3 * maxValues {
-		c.Update(slimNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}), nil)
+		c.Update(compactNode(fmt.Sprint(i), "1", "1", map[string]string{"tier": fmt.Sprint("v", i)}), nil)
 	}
 	for series, item := range counted(t, c) {
 		assert.Zero(t, item.nodes, series)
@@ -77,7 +77,7 @@ func TestTheSeriesByLabelAreBounded(t *testing.T) {
 func TestAnotherPolicyCountsEveryNodeAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := NewLabelCounts(func() time.Time { return now })
-	a := slimNode("a", "1", "2", map[string]string{"tier": "gpu", "rack": "r1"})
+	a := compactNode("a", "1", "2", map[string]string{"tier": "gpu", "rack": "r1"})
 	c.Update(nil, a)
 	assert.Empty(t, counted(t, c), "nothing is governed")
 

@@ -123,13 +123,13 @@ func judgeClosedNodes(seen Installation) answer {
 	return a
 }
 
-// judgePausedItems judges on which share of the Nodes capture has stopped correcting what another client undoes. The Event of a fight is written once,
+// judgePausedItems judges on which share of the Nodes capture has stopped setting what another client undoes. The Event of a fight is written once,
 // when it begins.
 func judgePausedItems(seen Installation) answer {
 	a := answer{okText: "no fight over what capture sets began within the last hour; the metric nodekeep_capture_items_paused counts those that last"}
-	addUnknown(&a, "", seen.CorrectionPaused)
+	addUnknown(&a, "", seen.ItemsPaused)
 	addUnknown(&a, "", seen.Nodes)
-	if paused := seen.Nodes.Value.CorrectionPaused; paused.All > 0 {
+	if paused := seen.Nodes.Value.ItemsPaused; paused.All > 0 {
 		a.add(severityOfShare(paused.All, seen.Nodes.Value.All), "",
 			newRemedy("Stop the other client, or change the policy. The Events name the client and the label or taint:",
 				"kubectl get events -n "+EventsNamespace+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),
@@ -145,7 +145,7 @@ const EventsNamespace = corev1.NamespaceDefault
 // pausedFor is how long an Event counts that another client undoes what capture sets.
 const pausedFor = time.Hour
 
-// PausedOf returns the Nodes, by uid, about which an Event of the last hour reports that capture stopped correcting something.
+// PausedOf returns the Nodes, by uid, about which an Event of the last hour reports that capture stopped setting an item.
 func PausedOf(events []corev1.Event, now time.Time) map[types.UID]bool {
 	paused := map[types.UID]bool{}
 	for _, event := range events {

@@ -156,7 +156,7 @@ func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
 	for nodes, severity := range map[int]string{100: "warning", 10: "error"} {
 		seen := healthy(t)
 		seen.Nodes.Value.All = nodes
-		seen.Nodes.Value.CorrectionPaused.Add("worker-1")
+		seen.Nodes.Value.ItemsPaused.Add("worker-1")
 		got := found(t, seen)
 		if assert.Len(t, got, 1) {
 			assert.True(t, strings.HasPrefix(got[0], fmt.Sprintf("paused-items: %s: : within the last hour another client undid again and again what capture sets on 1 of %d Nodes", severity, nodes)), got[0])

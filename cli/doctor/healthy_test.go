@@ -85,7 +85,7 @@ func healthy(t *testing.T) Installation {
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, GateAfter: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
-	seen.CorrectionPaused = Found(map[types.UID]bool{})
+	seen.ItemsPaused = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*impact.Migration(nil))
 	seen.CallerRights = Found(held(CallerRights(namespace)))

@@ -57,7 +57,7 @@ type Installation struct {
 	UnlabelledRecords Reading[Sample[string]] // ConfigMaps that are named as records and not labelled as such
 	Nodes             Reading[Nodes]
 
-	CorrectionPaused Reading[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
+	ItemsPaused Reading[map[types.UID]bool] // Nodes on which capture has stopped setting an item; see [PausedOf]
 
 	Policy            Reading[*unstructured.Unstructured] // the NodePolicy
 	AcceptedConfigMap Reading[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted

@@ -99,9 +99,9 @@ type Nodes struct {
 	Claimed []Claimed          // by annotation
 	NotKept Reading[[]NotKept] // by reason; the records show which restored labels are kept
 
-	ClosedTooLong    Sample[string] // stuck, or closed for too long, each with why
-	WhyCommands      []string       // the commands that show more of these
-	CorrectionPaused Sample[string] // on which capture has stopped correcting something that another client undoes
+	ClosedTooLong Sample[string] // stuck, or closed for too long, each with why
+	WhyCommands   []string       // the commands that show more of these
+	ItemsPaused   Sample[string] // on which capture has stopped setting an item that another client undoes
 
 	Unverified Sample[string]      // names of those with a verification taint
 	Overdue    Sample[WaitingNode] // of which longer than the deadline of their profile

@@ -58,7 +58,7 @@ func (e *examination) firstLooks() []look {
 		{read: readInto(e, &seen.Policy, e.PolicyRight(), e.nodePolicy)},
 		{read: getInto(e, &seen.AcceptedConfigMap, e.RecordsRight("get"), configMaps, store.AcceptedConfigMap)},
 		{read: getInto(e, &seen.Inventory, e.RecordsRight("get"), configMaps, inventories.InventoryName), checks: []string{"inventory"}},
-		{read: readInto(e, &seen.CorrectionPaused, e.EventsRight(), e.paused), checks: []string{"paused-items"}},
+		{read: readInto(e, &seen.ItemsPaused, e.EventsRight(), e.paused), checks: []string{"paused-items"}},
 		{read: getInto(e, &seen.EmergencyRole, e.EmergencyRight("roles"), e.Client.RbacV1().Roles(e.Namespace), manifests.EmergencyName)},
 		{read: getInto(e, &seen.EmergencyBinding, e.EmergencyRight("rolebindings"), e.Client.RbacV1().RoleBindings(e.Namespace), manifests.EmergencyName)},
 		{read: e.lookAtCallerRights, checks: []string{"your-rights"}},

@@ -172,8 +172,8 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		}
 		nodes.AddVerification(node, keys, profiles, e.serverTime())
 		nodes.AddClosed(node, closingCriteria(state, keys, profiles, e.seen.Gate()), e.serverTime())
-		if e.seen.CorrectionPaused.Value[node.UID] {
-			nodes.CorrectionPaused.Add(node.Name)
+		if e.seen.ItemsPaused.Value[node.UID] {
+			nodes.ItemsPaused.Add(node.Name)
 		}
 		nodes.Selected.Add(node)
 		proofs.Add(node)

@@ -3,6 +3,7 @@ package main
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,9 +27,20 @@ type job struct {
 }
 
 type step struct {
-	Uses string         `json:"uses"`
-	Run  string         `json:"run"`
-	With map[string]any `json:"with"`
+	Uses string            `json:"uses"`
+	Run  string            `json:"run"`
+	With map[string]any    `json:"with"`
+	Env  map[string]string `json:"env"`
+}
+
+// commands returns what the steps of a job run.
+func (j job) commands() (all []string) {
+	for _, s := range j.Steps {
+		if s.Run != "" {
+			all = append(all, s.Run)
+		}
+	}
+	return all
 }
 
 // workflows returns the content of each workflow, by file.
@@ -85,14 +97,12 @@ func TestAReleaseIsBuiltWithoutRightsAndPublishedOfMainOnly(t *testing.T) {
 	assert.Empty(t, build.Permissions)
 	assert.Equal(t, "release", publish.Environment)
 	assert.Equal(t, "write", publish.Permissions["id-token"])
-	var first string
 	for _, s := range publish.Steps {
-		if first == "" {
-			first = s.Run
-		}
 		assert.NotRegexp(t, `\bmake (release|push|image|package)\b`, s.Run, "it builds nothing of nodekeep")
 	}
-	assert.Equal(t, `git merge-base --is-ancestor "$GITHUB_SHA" origin/main`, first)
+	commands := publish.commands()
+	require.GreaterOrEqual(t, len(commands), 2)
+	assert.Equal(t, []string{`test "$AGREED" = yes`, `git merge-base --is-ancestor "$GITHUB_SHA" origin/main`}, commands[:2])
 	caches := 0
 	for _, s := range append(build.Steps, publish.Steps...) {
 		if strings.HasPrefix(s.Uses, "actions/setup-go@") {
@@ -101,6 +111,37 @@ func TestAReleaseIsBuiltWithoutRightsAndPublishedOfMainOnly(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, caches)
+}
+
+// GitHub makes an environment that does not exist, without reviewers. A variable that only the environment has is not in that one.
+func TestWithoutTheEnvironmentOfReleasesNothingIsPublished(t *testing.T) {
+	first := parsed(t, workflows(t)["release.yaml"]).Jobs["publish"].Steps[0]
+	assert.Equal(t, map[string]string{"AGREED": "${{ vars.RELEASE_AGREED }}"}, first.Env)
+	assert.Contains(t, committed(t, "CONTRIBUTING.md"), "the variable `RELEASE_AGREED`: `yes`")
+	for agreed, ok := range map[string]bool{"yes": true, "": false, "no": false} {
+		command := exec.CommandContext(t.Context(), "bash", "-e", "-c", first.Run)
+		command.Env = append(os.Environ(), "AGREED="+agreed)
+		assert.Equal(t, ok, command.Run() == nil, "RELEASE_AGREED=%q", agreed)
+	}
+}
+
+// Packages are private at first, and a workflow that is logged in could verify what no user can read.
+func TestAReleaseIsVerifiedWithoutALogin(t *testing.T) {
+	loggedIn, verified := false, false
+	for _, command := range parsed(t, workflows(t)["release.yaml"]).Jobs["publish"].commands() {
+		switch {
+		case strings.Contains(command, "docker login "):
+			loggedIn = true
+		case strings.HasPrefix(command, "docker logout "):
+			loggedIn = false
+		case strings.HasPrefix(command, "make verify "):
+			verified = true
+			assert.False(t, loggedIn)
+		case strings.Contains(command, "gh release create "):
+			assert.True(t, verified, "the page comes after it")
+		}
+	}
+	assert.True(t, verified)
 }
 
 // Whoever builds a release again gets other bytes if one of these settings is left out.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Reads what the chart renders, and writes its admission policies into mutating/nodekeep.yaml and validating/nodekeep.yaml of a folder, in
 # the form in which an API server takes them from files: the names end in .static.k8s.io. A policy with a parameter, such as those of governance, cannot
-# be such a file, and is left out. API servers may read the folder meanwhile: a file is replaced as a whole, and removed if no policy is for it. Without
-# any policy it fails, and changes nothing. For example:
+# be such a file, and is left out. API servers may read the folder meanwhile: a file is replaced as a whole. Without any policy it fails and
+# changes nothing, and if there would be none any more for a file that is there. For example:
 #   helm template nodekeep manifests/chart --namespace nodekeep-system --kube-version 1.37 --values values.yaml | manifests/static-admission/render.sh FOLDER
 set -euo pipefail
 into=$1
@@ -38,9 +38,11 @@ END { flush() }
 	exit 1
 }
 for kind in mutating validating; do
-	if [[ -e $work/$kind ]]; then
-		mv "$work/$kind" "$into/$kind/nodekeep.yaml"
-	else
-		rm -f "$into/$kind/nodekeep.yaml"
-	fi
+	[[ -e $work/$kind || ! -e $into/$kind/nodekeep.yaml ]] || {
+		echo "static-admission: stdin has no policy for $into/$kind/nodekeep.yaml; nothing is changed. If its policies are to go, remove that file first" >&2
+		exit 1
+	}
+done
+for kind in mutating validating; do
+	[[ ! -e $work/$kind ]] || mv "$work/$kind" "$into/$kind/nodekeep.yaml"
 done

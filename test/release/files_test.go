@@ -123,6 +123,7 @@ func TestTheNotesOfAReleaseAreItsSectionOfTheChangelog(t *testing.T) {
 			assert.True(t, strings.HasSuffix(strings.TrimRight(out, "\n"), strings.TrimRight(c.want, "\n")), out)
 			assert.NotContains(t, out, "registry.example.com")
 			assert.NotContains(t, out, "OWNER")
+			assert.Contains(t, out, "\n```bash\nversion=", "these commands have an array")
 		})
 	}
 }

@@ -54,7 +54,7 @@ func usualNode(i int) *corev1.Node {
 	return n
 }
 
-func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
+func TestACompactNodeIsTheNodeItWasMadeOf(t *testing.T) {
 	for name, change := range map[string]func(n *corev1.Node){
 		"a usual one": func(*corev1.Node) {},
 		"with taints": func(n *corev1.Node) {
@@ -114,13 +114,13 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 			object := usualNode(7)
 			change(object)
 			want := FromNode(object)
-			slim := CompactNodeOf(want)
-			got := slim.Node()
+			compact := CompactNodeOf(want)
+			got := compact.Node()
 			assert.Equal(t, want, got)
-			assert.Equal(t, want.Name, slim.Name())
-			assert.Equal(t, want.UID, slim.UID())
-			assert.Equal(t, want.ResourceVersion, slim.GetObjectMeta().GetResourceVersion())
-			assert.False(t, slim.DecisionsDiffer(CompactNodeOf(got)))
+			assert.Equal(t, want.Name, compact.Name())
+			assert.Equal(t, want.UID, compact.UID())
+			assert.Equal(t, want.ResourceVersion, compact.GetObjectMeta().GetResourceVersion())
+			assert.False(t, compact.DecisionsDiffer(CompactNodeOf(got)))
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 }
 
 // A Node of 50 images is 20 KiB; 100,000 of them are what capture holds.
-func TestSlimNodesTakeLittleMemory(t *testing.T) {
+func TestCompactNodesTakeLittleMemory(t *testing.T) {
 	const count = 1_000
 	held := func(hold func(*Node) any) float64 {
 		kept := make([]any, count)
@@ -183,7 +183,7 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 		runtime.KeepAlive(kept)
 		return (float64(next) - float64(prev)) / count
 	}
-	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return CompactNodeOf(n) })
+	full, compact := held(func(n *Node) any { return n }), held(func(n *Node) any { return CompactNodeOf(n) })
 	named := held(func(n *Node) any { // a rule copies a label that has another value on each Node
 		n.annotations.derived = []corev1.Taint{{Key: "example.com/host", Value: n.Name, Effect: corev1.TaintEffectNoSchedule}}
 		n.Taints, n.Items["example.com/host:NoSchedule"] = n.annotations.derived, n.Name
@@ -193,10 +193,10 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 		n.Reported = Reported{}
 		return CompactNodeOf(n)
 	})
-	assert.Less(t, slim-factless, 200.0, "the facts that rules look at")
-	assert.Less(t, named, slim+200, "what differs between Nodes stands in nothing that they share")
-	t.Logf("a Node takes %.0f bytes, slim %.0f, of which its facts %.0f", full, slim, slim-factless)
-	assert.Less(t, slim, full/4)
+	assert.Less(t, compact-factless, 200.0, "the facts that rules look at")
+	assert.Less(t, named, compact+200, "what differs between Nodes stands in nothing that they share")
+	t.Logf("a Node takes %.0f bytes, compact %.0f, of which its facts %.0f", full, compact, compact-factless)
+	assert.Less(t, compact, full/4)
 }
 
 func liveBytes() uint64 {
@@ -207,7 +207,7 @@ func liveBytes() uint64 {
 	return stats.HeapAlloc
 }
 
-func BenchmarkSlimNode(b *testing.B) {
+func BenchmarkCompactNode(b *testing.B) {
 	n := FromNode(usualNode(7))
 	b.Run("make", func(b *testing.B) {
 		for b.Loop() {
@@ -215,9 +215,9 @@ func BenchmarkSlimNode(b *testing.B) {
 		}
 	})
 	b.Run("use", func(b *testing.B) {
-		slim := CompactNodeOf(n)
+		compact := CompactNodeOf(n)
 		for b.Loop() {
-			slim.Node()
+			compact.Node()
 		}
 	})
 	b.Run("read", func(b *testing.B) { // what a heartbeat costs before

@@ -101,8 +101,8 @@ func decisive(n *Node) Node {
 	return c
 }
 
-// FuzzSlimNode makes Nodes of bytes as the API server's protobuf does, so that each text may hold anything.
-func FuzzSlimNode(f *testing.F) {
+// FuzzCompactNode makes Nodes of bytes as the API server's protobuf does, so that each text may hold anything.
+func FuzzCompactNode(f *testing.F) {
 	for _, node := range hostileNodes() {
 		data, err := node.Marshal()
 		require.NoError(f, err)
