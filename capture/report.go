@@ -209,7 +209,7 @@ func (c *Controller) reportChange(step Step, change plan.Plan, node *observe.Nod
 	if len(registered) > 0 && change.Boot != "" {
 		c.normalEvent(node, RulesApplied, "Added again after a reboot: %s", policy.Shown(registered.Taints(false)))
 	} else if len(registered) > 0 {
-		c.normalEvent(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
+		c.normalEvent(node, RulesApplied, "Added at registration: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
 	case change.LiftsGate() && change.ByClient:
