@@ -564,7 +564,7 @@ func TestAKubeletThatReportsAnotherBootEachTimeIsMetWithPauses(t *testing.T) {
 	assert.Equal(t, labels{"k": "v"}, w.shows())
 
 	w.passes(pace.BootInterval)
-	r.reconciles()
+	assert.True(t, r.queues(notItsTurn(t)), "a Node that waits is not idle")
 	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows(), "no reboot is forgotten")
 }
 
