@@ -13,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -85,6 +86,11 @@ func (w *nodeWork) sendPatch(ctx context.Context, change plan.Plan) error {
 	if len(change.RestoredOwners) > 0 {
 		w.refusals.NoteAccepted(node.UID, plan.ManagedFieldsItem)
 	}
+	if change.Boot != "" {
+		w.boots.Wrote(node.Name, w.Now())
+		w.refusals.NoteAccepted(node.UID, policy.StampAnnotation)
+		w.notices.Reset(node.UID, refusedNotice(policy.StampAnnotation))
+	}
 	for _, key := range change.EditedItems() {
 		w.refusals.NoteAccepted(node.UID, key)
 		w.notices.Reset(node.UID, refusedNotice(key))
@@ -106,7 +112,8 @@ func refusedNotice(key string) string { return "refused " + key }
 const refusalsBeforeItemByItem = 3
 
 // handleRefusal handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
-// same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused.
+// same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused. What is left with a boot is tried without it, so that
+// no taint of a reboot keeps the gate on.
 func (w *nodeWork) handleRefusal(ctx context.Context, change plan.Plan, refusal error) (result, error) {
 	if result, err := w.readNode(ctx); err != nil || result != decideAgain {
 		return result, err
@@ -116,7 +123,14 @@ func (w *nodeWork) handleRefusal(ctx context.Context, change plan.Plan, refusal 
 		w.refusals.NoteRefused(w.node.UID, plan.ManagedFieldsItem, w.Now())
 		return decideAgain, nil
 	}
-	if w.refusals.NoteWholeRefusal(w.node.UID) < refusalsBeforeItemByItem || len(change.EditedItems()) == 0 {
+	switch enough := w.refusals.NoteWholeRefusal(w.node.UID) >= refusalsBeforeItemByItem; {
+	case enough && change.Boot != "" && len(change.EditedItems()) == 0:
+		w.refusals.NoteRefused(w.node.UID, policy.StampAnnotation, w.Now())
+		if w.notices.First(w.node.UID, refusedNotice(policy.StampAnnotation)) {
+			w.reportBootRefused(w.node, change, refusal)
+		}
+		return decideAgain, nil
+	case !enough || len(change.EditedItems()) == 0:
 		return decideAgain, refusal
 	}
 	if len(change.EditedItems()) > 1 || change.LiftsGate() || change.HasCause(plan.CauseDerivedTaint) || change.Boot != "" {

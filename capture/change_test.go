@@ -65,13 +65,6 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 			change: plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRecord, labels{"rack": "r1"}), plan.TaintEdits(plan.CauseRegistrationTaint, false, verify...), plan.LiftGate(gate)), Boot: "2"}, paused: map[plan.DesiredItem]bool{{Item: "rack", Value: "r1"}: true},
 			want: plan.Plan{Edits: plan.TaintEdits(plan.CauseRegistrationTaint, false, verify...), Boot: "2"}, step: StepRestore,
 		},
-		"the boot is: its taints wait with it, and no gate does": {
-			change: plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRecord, labels{"rack": "r1"}), plan.TaintEdits(plan.CauseRegistrationTaint, false, verify...), plan.LiftGate(gate)), Boot: "2"}, paused: map[plan.DesiredItem]bool{{Item: policy.StampAnnotation}: true},
-			want: plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseRecord, labels{"rack": "r1"}), plan.LiftGate(gate))}, step: StepRestore,
-		},
-		"a boot without a taint is": {
-			change: plan.Plan{Boot: "2"}, paused: map[plan.DesiredItem]bool{{Item: policy.StampAnnotation}: true}, step: NoStep,
-		},
 		"a correction is": {
 			change: plan.Plan{Edits: slices.Concat(plan.SetItems(plan.CauseCorrection, labels{"tier": "gold", "rack": "r1"}), plan.RemoveItems(plan.CauseCorrection, "old", "older"), plan.LiftGate(gate))},
 			paused: map[plan.DesiredItem]bool{{Item: "tier", Value: "gold"}: true, {Item: "old", Removed: true}: true},

@@ -96,7 +96,8 @@ type Controller struct {
 	fights              *pace.Fights
 	refusals            *pace.Refusals
 	notices             *pace.Notices
-	coalescer           *pace.Coalescer
+	coalescer           *pace.Coalescer // of records
+	boots               *pace.Coalescer // of boots that are noted
 	standby             *pace.Standby
 	rollout             *rollout.Rollout
 	rulesHeld           func(policy.Policy) bool // whether the rules of a policy must only add labels
@@ -159,7 +160,7 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	c := &Controller{
 		Options: options, queue: queue, nodeLocks: keymutex.NewHashed(nodeLockCount),
 		notes:  store.ConfigMapNotes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
-		fights: pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
+		fights: pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), notices: pace.NewNotices(), coalescer: pace.NewCoalescer(pace.RecordInterval), boots: pace.NewCoalescer(pace.BootInterval), standby: pace.NewStandby(),
 		devices: newPublishedFacts(deviceResource()), features: newPublishedFacts(featureResource()), ruleChangeLimiter: pace.NewRuleChangeLimiter(options.LabelPatchesPerSecond), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
 	c.inventories, c.rollout, c.brake = c.newInventories(), c.newRollout(), c.newBrake()

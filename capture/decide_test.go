@@ -661,7 +661,7 @@ func boots(id, noted string) func(*corev1.Node) {
 
 func TestARegistrationTaintIsAddedAgainAfterAReboot(t *testing.T) {
 	const (
-		register = `taints: {register: [{taint: "example.com/unverified=true:NoSchedule", onReboot: true}, {taint: "gpu/unverified:NoExecute", nodeSelector: gpu=yes, onReboot: true}, {taint: "once:NoSchedule"}]}`
+		register = `taints: {register: [{taint: "example.com/unverified=true:NoSchedule", onReboot: true}, {taint: "gpu/unverified:NoSchedule", nodeSelector: gpu=yes, onReboot: true}, {taint: "once:NoSchedule"}]}`
 		once     = `taints: {register: [{taint: "once:NoSchedule"}]}`
 		again    = "example.com/unverified=true:NoSchedule"
 	)
@@ -677,7 +677,7 @@ func TestARegistrationTaintIsAddedAgainAfterAReboot(t *testing.T) {
 		},
 		"another boot, and its labels select more by now": {
 			policy: register, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("a", "11", labels{"gpu": "yes"}, boots("2", "1")),
-			want: outcome{step: StepRestore, register: again + ",gpu/unverified:NoExecute", boot: "2"},
+			want: outcome{step: StepRestore, register: again + ",gpu/unverified:NoSchedule", boot: "2"},
 		},
 		"another boot, with a taint of that key and effect": {
 			policy: register, record: plain, node: node("a", "11", labels{"k": "v"}, boots("2", "1"), tainted("example.com/unverified=mine:NoSchedule")),
@@ -750,10 +750,19 @@ func TestARegistrationTaintIsAddedAgainAfterAReboot(t *testing.T) {
 			want: outcome{step: NoStep},
 		},
 	})
-	t.Run("in an emergency the boot is noted, and no taint follows", func(t *testing.T) {
-		inputs := plan.Inputs{Policy: loadPolicy(t, register).WithEmergency(true), GuardInForce: true, Now: now}
-		got := Decide(store.Entry{Record: *plain}, true, observe.FromNode(node("a", "11", labels{"k": "v"}, boots("2", "1"))), NodePresent, inputs)
-		assert.Equal(t, outcome{step: StepNoteBoot, boot: "2"}, outcomeOf(got))
+	t.Run("in an emergency only a first boot is noted, so that the taint follows at its end", func(t *testing.T) {
+		decides := func(noted string, emergency bool) outcome {
+			inputs := plan.Inputs{Policy: loadPolicy(t, register).WithEmergency(emergency), GuardInForce: true, Now: now}
+			return outcomeOf(Decide(store.Entry{Record: *plain}, true, observe.FromNode(node("a", "11", labels{"k": "v"}, boots("2", noted))), NodePresent, inputs))
+		}
+		assert.Equal(t, outcome{step: StepNoteBoot, boot: "2"}, decides("", true))
+		assert.Equal(t, outcome{step: NoStep}, decides("1", true))
+		assert.Equal(t, outcome{step: StepRestore, register: again, boot: "2"}, decides("1", false))
+	})
+	t.Run("a boot that waits keeps nothing else waiting", func(t *testing.T) {
+		inputs := plan.Inputs{Policy: loadPolicy(t, register), GuardInForce: true, BootWaits: true, Now: now}
+		got := Decide(store.Entry{Record: *plain}, true, observe.FromNode(node("a", "11", labels{"k": "v"}, boots("2", "1"), gated)), NodePresent, inputs)
+		assert.Equal(t, outcome{step: StepLiftGate, lift: true}, outcomeOf(got))
 	})
 }
 
@@ -813,7 +822,7 @@ func TestRebootsInAnyOrderAgreeWithAModel(t *testing.T) {
 					shown = true
 					added++
 				}
-				if id != "" && (noted != "" || inForce.NotesBoots()) {
+				if id != "" && (noted != "" || inForce.NotesBoots()) && !(rebooted && inForce.InEmergency()) {
 					noted = id
 				}
 			}

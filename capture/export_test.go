@@ -36,7 +36,7 @@ type PendingState struct {
 func NewProcess(options Options, pause time.Duration, delayed func(node string, wait time.Duration)) *Process {
 	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
 	p.Controller = newController(options, p.queue)
-	p.fights, p.coalescer = pace.NewFights(pause), pace.NewCoalescer(pause)
+	p.fights, p.coalescer, p.boots = pace.NewFights(pause), pace.NewCoalescer(pause), pace.NewCoalescer(pause)
 	var watch silentInformer
 	_, _ = addNodeHandlers(&watch, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
 	p.handler = watch.handler

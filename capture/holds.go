@@ -60,7 +60,7 @@ func (w *nodeWork) mayAct(next Action) bool {
 		return false
 	}
 	if w.acts = w.acts || w.leading.Load(); !w.acts {
-		if w.acts = w.standby.ShouldAct(w.node.Name, w.entry.Version, next.EnforcedItems(), w.Now()); w.acts {
+		if w.acts = w.standby.ShouldAct(w.node.Name, w.entry.Version, next.Plan, w.Now()); w.acts {
 			w.Logger.Info("no other replica has done what is due; this one does it", "node", w.node.Name, "step", next.Step)
 		}
 	}

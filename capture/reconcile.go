@@ -185,6 +185,8 @@ func (w *nodeWork) decide() Action {
 	}
 	var refusedWait, overdueIn time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance
 	inputs.Refused, refusedWait = w.refusals.Waiting(w.node.UID, now)
+	bootWait := w.boots.Wait(w.node.Name, now)
+	inputs.BootWaits = bootWait > 0 || inputs.Refused[policy.StampAnnotation]
 	switch w.presence {
 	case NodeAbsent:
 		return DecideAbsent(w.entry, w.hasRecord, inputs)
@@ -206,7 +208,7 @@ func (w *nodeWork) decide() Action {
 	violations := plan.Violations(w.entry.Record, w.node, inputs)
 	inputs.ViolationOverdue, overdueIn = w.compliance.Overdue(w.node.Name, w.node.UID, violations, now)
 	next := Decide(w.entry, w.hasRecord, w.node, w.presence, inputs)
-	next.RequeueAfter = soonest(next.RequeueAfter, refusedWait, overdueIn)
+	next.RequeueAfter = soonest(next.RequeueAfter, refusedWait, bootWait, overdueIn)
 	if w.leading.Load() {
 		w.reportDecision(w.node, next, former.candidates, violations)
 	}
@@ -225,7 +227,8 @@ func (w *nodeWork) lookAgain(ctx context.Context) (result, error) {
 		}
 	}
 	// Items that another replica has set count in a fight, as if this replica had set them.
-	w.noteSetItems(w.standby.Settle(w.node.Name, w.entry.Version, w.node.Items, w.Now()))
+	stamp, _ := w.node.Stamp(w.Guard.InForce())
+	w.noteSetItems(w.standby.Settle(w.node.Name, w.entry.Version, w.node.Items, stamp.Boot, w.Now()))
 	return finished, nil
 }
 

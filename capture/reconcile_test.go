@@ -559,35 +559,106 @@ func TestAKubeletThatReportsAnotherBootEachTimeIsMetWithPauses(t *testing.T) {
 		w.edit(func(n *corev1.Node) { n.Status.NodeInfo.BootID, n.Spec.Taints = fmt.Sprint(i+1), nil })
 		require.Empty(t, r.works())
 	}
-	assert.LessOrEqual(t, len(r.wrote()), 2*pace.FreeFlaps)
-	assert.Equal(t, 1, count(r.reported(), ItemPaused))
+	assert.Len(t, r.wrote(), 3)
+	assert.NotContains(t, r.reported(), ItemPaused, "nobody undoes anything")
 	assert.Equal(t, labels{"k": "v"}, w.shows())
 
-	w.passes(pace.FirstPause)
-	r.reconciles()
+	w.passes(pace.BootInterval)
+	assert.True(t, r.queues(notItsTurn(t)), "a Node that waits is not idle")
 	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows(), "no reboot is forgotten")
 }
 
-func TestATaintOfARebootThatTheAPIServerRefusesKeepsNoLabelFromTheNode(t *testing.T) {
+func TestAMachineThatRebootsAgainAndAgainIsTaintedEachTime(t *testing.T) {
+	w := newCluster(t, onReboot, remembered("a", 11, labels{"k": "v"}), node("a", "11", labels{"k": "v"}, boots("0", "0")))
+	r := w.leads()
+	for i := range 30 {
+		w.passes(50 * time.Second)
+		w.edit(func(n *corev1.Node) { n.Status.NodeInfo.BootID, n.Spec.Taints = fmt.Sprint(i+1), nil })
+		require.Empty(t, r.works())
+		require.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows(), "reboot %d", i+1)
+	}
+	assert.NotContains(t, r.reported(), ItemPaused)
+}
+
+func TestAStandbyLeavesBootsToTheLeaderThatNotesThemInTurn(t *testing.T) {
+	const nodes, perSecond = 400, 50
+	w := newCluster(t, onReboot)
+	for i := range nodes {
+		w.register(numbered(i))
+	}
+	w.leads()
+	for i := range nodes {
+		n, err := w.get(numbered(i).Name)
+		require.NoError(t, err)
+		boots("2", "1")(n)
+		w.commit(n)
+	}
+	leader, standby := w.replica(), w.replica()
+	require.Empty(t, standby.works())
+	leader.leading.Store(true)
+	leader.enqueueAll()
+	for range nodes / perSecond {
+		for range perSecond {
+			name, _ := leader.queue.Get()
+			require.NoError(t, leader.reconcileOne(t.Context(), name))
+			leader.queue.Done(name)
+		}
+		w.passes(time.Second)
+		require.Empty(t, standby.works())
+		standby.looks()
+	}
+	assert.Empty(t, standby.wrote())
+	assert.Empty(t, standby.due())
+}
+
+func TestATaintOfARebootThatTheAPIServerRefusesKeepsNothingElseFromTheNode(t *testing.T) {
+	const rules = `taints: {register: [{taint: "unverified:NoSchedule", onReboot: true}], rules: [{selector: k=v, taint: "rule:NoSchedule"}]}`
+	complete := labels{"k": "v", "rule:NoSchedule": ""}
+	for name, c := range map[string]struct {
+		record *record.Record
+		node   *corev1.Node
+	}{
+		"a label is missing":          {remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, boots("2", "1"), gated)},
+		"all but the rule's taint is": {remembered("a", 10, labels{"k": "v"}), node("a", "11", labels{"k": "v"}, boots("2", "1"), gated)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, rules, c.record, c.node)
+			denied := true
+			w.admits = func(_, updated *corev1.Node) error {
+				if denied && slices.ContainsFunc(updated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "unverified" }) {
+					return errors.New("this taint is denied")
+				}
+				return nil
+			}
+			r := w.leader()
+			for range 10 {
+				r.works()
+				r.Enqueue("n1") // as the queue does after a failure
+			}
+			assert.Equal(t, complete, w.shows(), "the gate is gone, and the rule is followed")
+			assert.Equal(t, 1, count(r.reported(), LabelRefused))
+			denied = false
+			w.passes(pace.LongestPause)
+			r.reconciles()
+			assert.Equal(t, labels{"k": "v", "rule:NoSchedule": "", "unverified:NoSchedule": ""}, w.shows())
+		})
+	}
+}
+
+func TestALabelThatTheAPIServerRefusesKeepsNoTaintOfARebootFromTheNode(t *testing.T) {
 	w := newCluster(t, onReboot, remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, boots("2", "1"), gated))
-	denied := true
 	w.admits = func(_, updated *corev1.Node) error {
-		if denied && slices.ContainsFunc(updated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "unverified" }) {
-			return errors.New("this taint is denied")
+		if _, given := updated.Labels["k"]; given {
+			return errors.New("this label is denied")
 		}
 		return nil
 	}
 	r := w.leader()
 	for range 10 {
 		r.works()
-		r.Enqueue("n1") // as the queue does after a failure
+		r.Enqueue("n1")
 	}
-	assert.Equal(t, "v", w.shows()["k"])
-	assert.NotContains(t, w.shows(), "unverified:NoSchedule")
-	denied = false
-	w.passes(pace.LongestPause)
-	r.reconciles()
-	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows())
+	assert.Equal(t, labels{"unverified:NoSchedule": "", "nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
 }
 
 func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testing.T) {

@@ -171,9 +171,7 @@ func (w *nodeWork) reportPaused(desired plan.DesiredItem) {
 	if len(managers) > 0 {
 		named = fmt.Sprintf("%q", strings.Join(managers, ", "))
 	}
-	if desired.Item == policy.StampAnnotation {
-		intent = "notes the boot of the machine there"
-	} else if !desired.Removed {
+	if !desired.Removed {
 		intent = fmt.Sprintf("sets it to %q", desired.Value)
 	}
 	w.warningEvent(w.node, ItemPaused,
@@ -211,7 +209,7 @@ func (c *Controller) reportChange(step Step, change plan.Plan, node *observe.Nod
 	if len(registered) > 0 && change.Boot != "" {
 		c.normalEvent(node, RulesApplied, "Added again after a reboot: %s", policy.Shown(registered.Taints(false)))
 	} else if len(registered) > 0 {
-		c.normalEvent(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
+		c.normalEvent(node, RulesApplied, "Added at registration: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
 	case change.LiftsGate() && change.ByClient:
@@ -228,6 +226,15 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 	c.warningEvent(node, LabelRefused,
 		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
 		key, c.Policy().Gate(), refusal)
+}
+
+// reportBootRefused reports that the API server would not have the taints of a reboot.
+func (c *Controller) reportBootRefused(node *observe.Node, change plan.Plan, refusal error) {
+	taints := orNone(policy.Shown(change.WithCause(plan.CauseRegistrationTaint).Taints(false)))
+	c.Logger.Error("change after a reboot refused; it is tried again", "node", node.Name, "taints", taints, "error", refusal)
+	c.warningEvent(node, LabelRefused,
+		"The machine has rebooted, and what this Node gets again after a reboot is refused: %s. It is tried again after a second, and then less and less often, up to every five minutes. Change the admission rule that refuses it, or taints.register of the policy. (%v)",
+		taints, refusal)
 }
 
 // reportUnreadable reports once that a record cannot be read.
@@ -368,7 +375,7 @@ func describe(desired plan.DesiredItem) string {
 	switch desired.Item {
 	case plan.ManagedFieldsItem:
 		return desired.Item
-	case policy.TaintsAnnotation, policy.LabelsAnnotation, policy.StampAnnotation:
+	case policy.TaintsAnnotation, policy.LabelsAnnotation:
 		return "annotation " + desired.Item
 	}
 	return kindOf(desired.Item) + " " + desired.Item

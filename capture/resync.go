@@ -28,7 +28,7 @@ const resyncsPerFullResync = 12
 //   - time: a Node with something due later is queued for that time. It does not count as idle until then ([Controller.requeueAfter]).
 //   - the API server's state: a Node does not count as idle if it or its record was read live. Memory may be stale then.
 //   - records of other Nodes: a Node without a record may follow its machine, so it never counts as idle
-//   - fights, the coalescer, the pace and standby: they only delay what is to be done
+//   - fights, both coalescers, the pace and standby: they only delay what is to be done
 type resyncInputs struct {
 	recordVersion string // version of the ConfigMap; empty: there is no record
 	devices       observe.Devices

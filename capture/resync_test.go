@@ -82,6 +82,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		"Inventory":        func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
 		"ViolationOverdue": nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped
 		"Now":              nil, // the same
+		"BootWaits":        nil, // the Node is queued for the end of the wait, see TestAKubeletThatReportsAnotherBootEachTimeIsMetWithPauses
 		"Predecessor":      nil, // as for MachineAmbiguous
 		"MachineAmbiguous": nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
 		"Trace":            nil, // what explain asks for decides nothing

@@ -35,6 +35,7 @@ type Inputs struct {
 	// ViolationOverdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
 	ViolationOverdue bool
 	Refused          map[string]bool // keys that the API server has refused on this very object, and that wait
+	BootWaits        bool            // a boot of the machine is noted later, and the taints of the reboot come with it
 	Now              time.Time
 	// Trace receives the result of each rule for labels, with the reasons; nil: not needed.
 	Trace *[]classify.Step
@@ -88,7 +89,7 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 		p.StampBefore.Brought = node.KubeletLabels(r, inputs.Policy)
 	}
 	p.restoreOwners(r, node, inputs)
-	p.followBoot(node, itemsAfter, registers, inputs.Policy)
+	p.followBoot(node, itemsAfter, registers, inputs)
 	p.RequeueAfter = requeueAfter(p.Rules, node, inputs.Now)
 	return p
 }
@@ -112,11 +113,13 @@ func (p *Plan) addRegistrationTaints(node *observe.Node, itemsAfter map[string]s
 }
 
 // followBoot notes the boot of the machine in the stamp. A Node whose stamp names another one has rebooted: it gets again what it gets on reboot. The first
-// boot that is known is only noted, so a policy that begins to ask for it taints no Node. Once noted, it is kept current under any policy. If the stamp has
-// no room for it, nothing is added: it would be added again and again.
-func (p *Plan) followBoot(node *observe.Node, itemsAfter map[string]string, registers bool, pol policy.Policy) {
-	noted := p.StampBefore.Boot
+// boot that is known is only noted, so a policy that begins to ask for it taints no Node. Once noted, it is kept current under any policy, but not during an
+// emergency, whose end taints the Nodes that rebooted meanwhile. If the stamp has no room for it, nothing is added: it would be added again and again.
+func (p *Plan) followBoot(node *observe.Node, itemsAfter map[string]string, registers bool, inputs Inputs) {
+	noted, pol := p.StampBefore.Boot, inputs.Policy
 	switch {
+	case inputs.BootWaits || noted != "" && pol.InEmergency():
+		return
 	case node.BootID == "" || node.BootID == noted || noted == "" && !pol.NotesBoots():
 		return
 	case registers: // its taints are for this boot, and their stamp names it

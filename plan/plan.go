@@ -107,9 +107,12 @@ func (p Plan) RuleOf(edit Edit) string {
 	return p.RuleLabelsBefore[edit.Item].Rule
 }
 
-// OnlyFirstItem returns the part of a plan that is about the first of its edited items only.
+// OnlyFirstItem returns the part of a plan that is about the first of its edited items only. A boot comes after the last of them.
 func (p Plan) OnlyFirstItem() Plan {
 	if items := p.EditedItems(); len(items) > 0 {
+		if p.Boot != "" {
+			p.Boot, p.Edits = "", p.filter(func(edit Edit) bool { return edit.Cause != CauseRegistrationTaint })
+		}
 		p, _ = p.WithoutItems(func(desired DesiredItem) bool { return desired.Item != items[0] })
 	}
 	return p
@@ -191,7 +194,7 @@ func (p Plan) AddedTaints(existing []corev1.Taint) (added []corev1.Taint) {
 
 // EnforcedItems returns the items of the plan that nodekeep would set again if another client undid them. Restored items are among them, although a client
 // that removes one is followed as long as the stamp lists the item: if it removes the stamp, too, the item is set again. Registration taints are not among
-// them, because they are added only once.
+// them, because they are added only once, nor is a boot, which the machine changes and no client undoes.
 func (p Plan) EnforcedItems() (all []DesiredItem) {
 	for _, edit := range p.Edits {
 		if edit.Cause != CauseRegistrationTaint && !p.isReplacedTaint(edit) {
@@ -206,9 +209,6 @@ func (p Plan) EnforcedItems() (all []DesiredItem) {
 	}
 	if len(p.RestoredOwners) > 0 {
 		all = append(all, p.desiredOwners())
-	}
-	if p.Boot != "" {
-		all = append(all, desiredBoot())
 	}
 	return all
 }
@@ -234,16 +234,10 @@ func (p Plan) desiredOwners() DesiredItem {
 	return DesiredItem{Item: ManagedFieldsItem, Value: strings.Join(slices.Sorted(maps.Keys(p.RestoredOwners)), ", ")}
 }
 
-// desiredBoot returns the item that stands for the boot in the stamp. It names no boot, so that a kubelet which reports another one each second is waited for, too.
-func desiredBoot() DesiredItem { return DesiredItem{Item: policy.StampAnnotation} }
-
 // WithoutItems returns the plan less the desired items that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
 func (p Plan) WithoutItems(drop func(DesiredItem) bool) (rest Plan, dropped bool) {
 	if len(p.RestoredOwners) > 0 && drop(p.desiredOwners()) { // no gate stays for them
 		p.RestoredOwners, p.ManagedFields = nil, nil
-	}
-	if p.Boot != "" && drop(desiredBoot()) { // nor for a boot, whose taints come with it
-		p.Boot, p.Edits = "", p.filter(func(edit Edit) bool { return edit.Cause != CauseRegistrationTaint })
 	}
 	if !slices.ContainsFunc(p.EnforcedItems(), drop) {
 		return p, false

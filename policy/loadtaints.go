@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -34,6 +35,9 @@ func (r *ruleReader) taintRules(f Taints, path *field.Path) (register, rules []t
 		fieldPath := path.Child("register").Index(i)
 		selector := r.selector(entry.NodeSelector, fieldPath.Child("nodeSelector"))
 		register = r.add(register, taintRule{selector: selector, onReboot: entry.OnReboot}, entry.Taint, fieldPath.Child("taint"))
+		if entry.OnReboot && parseTaint(entry.Taint).Effect == corev1.TaintEffectNoExecute {
+			r.errs = append(r.errs, field.Forbidden(fieldPath.Child("onReboot"), "onReboot needs a taint with the effect NoSchedule or PreferNoSchedule: the taint is added after the Node has reported its new boot, and NoExecute would evict its Pods"))
+		}
 	}
 	for i, entry := range f.Rules {
 		fieldPath := path.Child("rules").Index(i)

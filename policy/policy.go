@@ -197,7 +197,7 @@ func (p Policy) rule(item string) (ruling ruling, reason sentences) {
 	case p.gate.Matches(taint):
 		return leftOut, sentences{"it is the gate"}
 	case p.AddsAtRegistration(item):
-		return leftOut, sentences{"taints.register puts it on once"}
+		return leftOut, sentences{"taints.register puts it on"}
 	}
 	ruling, reason = p.taints.rule(taint.Key)
 	if ruling == leftOut && item == Cordon {

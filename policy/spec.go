@@ -108,8 +108,8 @@ type Registration struct {
 	Taint string `json:"taint"`
 	// Which Nodes get it, as kubectl -l takes it. Without one, all.
 	NodeSelector string `json:"nodeSelector"`
-	// Whether a Node gets it again whenever its machine has rebooted (status.nodeInfo.bootID has changed); false by default. With NoExecute, Pods
-	// that started again after the reboot are evicted then.
+	// Whether a Node gets it again whenever its machine has rebooted (status.nodeInfo.bootID has changed); false by default. Not with NoExecute,
+	// which would evict Pods that started again after the reboot.
 	OnReboot bool `json:"onReboot"`
 }
 

@@ -64,14 +64,14 @@ func TestRegistrationTaintsOfAnyNode(t *testing.T) {
 
 func TestTheEntryThatDecidesATaintSaysWhetherARebootAddsItAgain(t *testing.T) {
 	p := policyOf(t, `{register: [{taint: "checked=a100:NoSchedule", nodeSelector: gpu=a100}, {taint: "checked=gpu:NoSchedule", nodeSelector: gpu, onReboot: true},
-  {taint: "network:NoExecute", onReboot: true}, {taint: "once:NoSchedule", onReboot: false}, {taint: "kind={value}:NoSchedule", nodeSelector: gpu, onReboot: true}]}`)
+  {taint: "network:PreferNoSchedule", onReboot: true}, {taint: "once:NoSchedule", onReboot: false}, {taint: "kind={value}:NoSchedule", nodeSelector: gpu, onReboot: true}]}`)
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		want   string
 	}{
-		"an entry without a selector":              {nil, "network:NoExecute"},
-		"an entry that selects it, and a copy":     {map[string]string{"gpu": "h100"}, "checked=gpu:NoSchedule,kind=h100:NoSchedule,network:NoExecute"},
-		"an earlier entry without onReboot counts": {map[string]string{"gpu": "a100"}, "kind=a100:NoSchedule,network:NoExecute"},
+		"an entry without a selector":              {nil, "network:PreferNoSchedule"},
+		"an entry that selects it, and a copy":     {map[string]string{"gpu": "h100"}, "checked=gpu:NoSchedule,kind=h100:NoSchedule,network:PreferNoSchedule"},
+		"an earlier entry without onReboot counts": {map[string]string{"gpu": "a100"}, "kind=a100:NoSchedule,network:PreferNoSchedule"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, tt.want, Shown(p.RebootTaints(tt.labels)))
@@ -80,7 +80,7 @@ func TestTheEntryThatDecidesATaintSaysWhetherARebootAddsItAgain(t *testing.T) {
 	}
 	assert.True(t, p.NotesBoots())
 	assert.Empty(t, p.WithEmergency(true).RebootTaints(nil))
-	assert.True(t, p.WithEmergency(true).NotesBoots(), "a reboot in an emergency adds no taint after it")
+	assert.True(t, p.WithEmergency(true).NotesBoots(), "a Node that registers in an emergency is not tainted at its end")
 	once := policyOf(t, `{register: [{taint: "once:NoSchedule"}]}`)
 	assert.Empty(t, once.RebootTaints(nil))
 	assert.False(t, once.NotesBoots())

@@ -38,7 +38,7 @@ func (p Policy) RebootTaints(labels map[string]string) (taints []corev1.Taint) {
 	return taints
 }
 
-// NotesBoots reports whether any taint is added again after a reboot, so that the boot of each Node is noted.
+// NotesBoots reports whether any taint is added again after a reboot, so that the boot of each Node is noted; during an emergency, too.
 func (p Policy) NotesBoots() bool {
 	return slices.ContainsFunc(p.register, func(rule taintRule) bool { return rule.onReboot })
 }

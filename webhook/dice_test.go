@@ -281,7 +281,8 @@ func drawPolicies(t testing.TB, seed uint64) []drawnPolicy {
 		}
 		sections += "  register:\n"
 		for range d.throw(3) {
-			sections += fmt.Sprintf("  - {nodeSelector: %q, taint: %q, onReboot: %t}\n", oneOf(d, "", d.selector()), d.written(oneOf(d, "", "a")), d.in(2))
+			taint := d.written(oneOf(d, "", "a"))
+			sections += fmt.Sprintf("  - {nodeSelector: %q, taint: %q, onReboot: %t}\n", oneOf(d, "", d.selector()), taint, d.in(2) && !strings.HasSuffix(taint, ":NoExecute"))
 		}
 		var err error
 		if next.Policy, err = policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate); err == nil {

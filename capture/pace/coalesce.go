@@ -9,8 +9,11 @@ const (
 	RecordInterval = time.Second
 )
 
-// Coalescer has changes of a Node that follow each other closely recorded together. It is in memory only. Any goroutine may call its
-// methods; one at a time works on a Node.
+// BootInterval is how often the boot of one Node is noted, after recordBurst times at once. No machine reboots so often, but a kubelet may say so.
+const BootInterval = 10 * time.Second
+
+// Coalescer has changes of a Node that follow each other closely written together: in its record, or its boots in its stamp. It is in memory only. Any
+// goroutine may call its methods; one at a time works on a Node.
 type Coalescer struct {
 	interval   time.Duration      // 0: no write waits
 	refilledAt *recent[time.Time] // by Node: when its allowance of writes is full again (a leaky bucket)
@@ -21,7 +24,7 @@ func NewCoalescer(interval time.Duration) *Coalescer {
 	return &Coalescer{interval: interval, refilledAt: newRecent[time.Time](2 * recordBurst * interval)}
 }
 
-// Wait returns how long the record of a Node must not be written yet; 0: it may be now.
+// Wait returns how long a change of a Node must not be written yet; 0: it may be now.
 func (c *Coalescer) Wait(node string, now time.Time) time.Duration {
 	return max(0, c.refilledAt.get(node, now).Sub(now.Add((recordBurst-1)*c.interval)))
 }

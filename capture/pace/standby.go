@@ -31,13 +31,14 @@ type dueWork struct {
 	acts          bool               // this replica has begun to act on it, so a change does not show another replica's progress
 	recordVersion string             // the version of the record's ConfigMap
 	desired       []plan.DesiredItem // what is due on the Node
+	boot          string             // the boot that its stamp is to name; empty: it is not due
 }
 
 // NewStandby knows of nothing that is due.
 func NewStandby() *Standby { return &Standby{due: map[string]*dueWork{}} }
 
 // ShouldAct notes what is due for a Node whose record has that version, and reports whether this replica acts now.
-func (s *Standby) ShouldAct(node, recordVersion string, desired []plan.DesiredItem, now time.Time) (act bool) {
+func (s *Standby) ShouldAct(node, recordVersion string, due plan.Plan, now time.Time) (act bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -48,7 +49,7 @@ func (s *Standby) ShouldAct(node, recordVersion string, desired []plan.DesiredIt
 	case !work.acts && work.recordVersion != recordVersion: // one step is done, and there is another one
 		s.noteProgress(now)
 	}
-	work.recordVersion, work.desired = recordVersion, desired
+	work.recordVersion, work.desired, work.boot = recordVersion, due.EnforcedItems(), due.Boot
 	if s.overdue(work, now) {
 		s.actsUntil = now.Add(ActingPeriod)
 	}
@@ -81,10 +82,10 @@ func (s *Standby) overdue(work *dueWork, now time.Time) bool {
 	return now.Sub(work.observed) >= StandbyDelay && now.Sub(s.progress) >= StandbyDelay
 }
 
-// Settle notes that nothing is due for a Node any more. The parameters are the version of the Node's record and the items of the Node now. It returns what
-// was due and is on the Node: another replica has set it. If nothing of it is there and the record is the same, a client has only undone its own edit, which
-// is no progress of another replica.
-func (s *Standby) Settle(node, recordVersion string, items map[string]string, now time.Time) (setByOthers []plan.DesiredItem) {
+// Settle notes that nothing is due for a Node any more. The parameters are the version of the Node's record, and the items of the Node and the boot that its
+// stamp names now. It returns what was due and is on the Node: another replica has set it. If nothing of it is there and the record is the same, a client has
+// only undone its own edit, which is no progress of another replica.
+func (s *Standby) Settle(node, recordVersion string, items map[string]string, boot string, now time.Time) (setByOthers []plan.DesiredItem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -96,7 +97,7 @@ func (s *Standby) Settle(node, recordVersion string, items map[string]string, no
 			setByOthers = append(setByOthers, desired)
 		}
 	}
-	if len(setByOthers) > 0 || work.recordVersion != recordVersion {
+	if len(setByOthers) > 0 || work.recordVersion != recordVersion || work.boot != "" && work.boot == boot {
 		s.noteProgress(now)
 	}
 	return setByOthers

@@ -18,6 +18,7 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 		acts     bool
 		record   string            // version of the record afterwards; it was 1
 		items    map[string]string // of the Node afterwards
+		boot     string            // that the stamp names afterwards
 		progress bool
 		set      int
 	}{
@@ -33,18 +34,21 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 		"a client set the label":                          {due: plan.Plan{Edits: plan.SetItems(plan.CauseRecord, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "w"}},
 		"a label was corrected":                           {due: plan.Plan{Edits: plan.SetItems(plan.CauseCorrection, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
 		"a stale label was removed":                       {due: plan.Plan{Edits: plan.RemoveItems(plan.CauseCorrection, "k")}, record: "1", progress: true, set: 1},
+		"a boot was noted":                                {due: plan.Plan{Boot: "2"}, record: "1", boot: "2", progress: true},
+		"a boot is noted that was not due":                {record: "1", boot: "2"},
+		"a boot is not due any more":                      {due: plan.Plan{Boot: "2"}, record: "1", boot: "1"},
 		"this replica has acted, and the record changed":  {acts: true, record: "2"},
 		"this replica has acted, and the gate was lifted": {due: plan.Plan{Edits: plan.LiftGate(policy.DefaultGate)}, acts: true, record: "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStandby()
 			instant := now
-			assert.False(t, s.ShouldAct("n1", "1", c.due.EnforcedItems(), instant))
+			assert.False(t, s.ShouldAct("n1", "1", c.due, instant))
 			if c.acts {
 				instant = instant.Add(StandbyDelay)
-				assert.True(t, s.ShouldAct("n1", "1", c.due.EnforcedItems(), instant))
+				assert.True(t, s.ShouldAct("n1", "1", c.due, instant))
 			}
-			assert.Len(t, s.Settle("n1", c.record, c.items, instant), c.set)
+			assert.Len(t, s.Settle("n1", c.record, c.items, c.boot, instant), c.set)
 			assert.Equal(t, c.progress, s.progress.Equal(instant))
 			assert.Empty(t, s.due)
 		})
@@ -52,8 +56,8 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 }
 
 func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
-	s, lift := NewStandby(), plan.Plan{Edits: plan.LiftGate(policy.DefaultGate)}.EnforcedItems()
-	s.ShouldAct("n1", "1", nil, now)
+	s, lift := NewStandby(), plan.Plan{Edits: plan.LiftGate(policy.DefaultGate)}
+	s.ShouldAct("n1", "1", plan.Plan{}, now)
 	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(StandbyDelay)), "the record was written, and the gate waits")
 	assert.False(t, s.ShouldAct("n1", "2", lift, now.Add(2*StandbyDelay-1)))
 	assert.True(t, s.ShouldAct("n1", "2", lift, now.Add(2*StandbyDelay)))
@@ -62,7 +66,7 @@ func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
 
 func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 	s := NewStandby()
-	s.ShouldAct("n1", "1", nil, now)
+	s.ShouldAct("n1", "1", plan.Plan{}, now)
 	assert.Empty(t, s.TakeOverdue(now.Add(StandbyDelay-1)))
 	for i := range 3 {
 		instant := now.Add(time.Duration(i+1) * StandbyDelay)

@@ -164,7 +164,7 @@ func unverifiedText(r impact.EmergencyEndNodes, check string) string {
 
 // missingRegistrationTaintsText names the Nodes that lack taints of taints.register.
 func missingRegistrationTaintsText(r impact.EmergencyEndNodes) string {
-	return nodesText(r.WithoutRegistrationTaints, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
+	return nodesText(r.WithoutRegistrationTaints, ": they registered in the emergency, and do not get them when it ends")
 }
 
 // Document returns the answer as text.

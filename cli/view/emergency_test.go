@@ -130,7 +130,7 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 		"Nodes stay open": {ended: EndResult{Nodes: impact.EmergencyEndNodes{Unverified: []string{"a", "b"}, WithoutRegistrationTaints: []string{"b"}, Closed: []string{"c"}}, RecheckCommand: "nodekeep recheck --all"}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
 			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep recheck --all",
-			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
+			"without registration taints: 1 (b): they registered in the emergency, and do not get them when it ends",
 		}},
 		"nothing is proved": {ended: EndResult{Unconfirmed: "x"}, want: []string{"the emergency is ended"}, err: doubt},
 		"the webhook alone acts": {ended: EndResult{MissingObjects: MissingObjects{Gate: []string{"Role g"}}}, want: []string{

@@ -235,7 +235,7 @@ func registrationText(item string, answer webhook.Explanation, p policy.Policy) 
 	case recorded.Kind == impact.NotRestored:
 		return "not restored: " + string(recorded.Reason)
 	case added && p.AddsAtRegistration(item):
-		return "added once"
+		return "added at registration"
 	case added:
 		return "added by a rule"
 	default:

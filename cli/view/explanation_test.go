@@ -307,7 +307,7 @@ func TestAnExplanationInAnEmergencySaysWhichTaintsARegistrationGetsAfterIt(t *te
 	require.NoError(t, err)
 	for _, item := range Explain(s, request, inputs).Items {
 		if item.Item == "new:NoSchedule" {
-			assert.Equal(t, "added once", item.Registration)
+			assert.Equal(t, "added at registration", item.Registration)
 			return
 		}
 	}
@@ -331,4 +331,10 @@ func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
 	} {
 		assert.Equal(t, want, factsOf(Explanation{Follows: follow})["Follows"])
 	}
+}
+
+func TestAnExplanationOfABootDoesNotSpeakOfTheRecord(t *testing.T) {
+	labels := set{"a": "1"}
+	s := statetest.State(statetest.Live(labels, rebooted), statetest.Recorded(labels))
+	assert.Equal(t, "notes the boot", factsOf(explained(t, s, statetest.Under(statetest.Load(t, ""))))["Capture now"])
 }

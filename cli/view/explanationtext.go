@@ -166,6 +166,8 @@ func (c ExplainedCapture) action() string {
 		return strings.Join(parts, "; ")
 	case c.Step == string(capture.NoStep):
 		return "has nothing to do"
+	case c.Step == string(capture.StepNoteBoot):
+		return "notes the boot"
 	default:
 		return "writes the record (" + strings.ReplaceAll(c.Step, "_", " ") + ")"
 	}
