@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,7 +23,10 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-var nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
+var (
+	nodePools  = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"}
+	nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
+)
 
 // ofPool is the label of Karpenter that names the NodePool of a NodeClaim and of a Node.
 const ofPool = "karpenter.sh/nodepool"
@@ -37,9 +41,10 @@ const (
 	waitsForKey = "Unknown KnownEphemeralTaintsExist"
 )
 
-// startKarpenter runs Karpenter with its kwok provider, and ends all its NodePools with the test.
+// startKarpenter runs Karpenter with its kwok provider until the test ends.
 func startKarpenter(t *testing.T) {
 	t.Helper()
+	restorePolicy(t)
 	program(t, "karpenter", "sigs.k8s.io/karpenter/kwok", "sigs.k8s.io/karpenter", []string{
 		"pkg/apis/crds/karpenter.sh_nodepools.yaml", "pkg/apis/crds/karpenter.sh_nodeclaims.yaml", "pkg/apis/crds/karpenter.sh_nodeoverlays.yaml",
 		"kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",
@@ -47,7 +52,7 @@ func startKarpenter(t *testing.T) {
 	apply(t, "apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\n")
 }
 
-// makePool makes a NodePool. The template has these fields besides those that every NodePool needs.
+// makePool makes a NodePool, which ends with its Nodes when the test does. The template has these fields besides those that every NodePool needs.
 func makePool(t *testing.T, name string, nodes int, template map[string]any) {
 	t.Helper()
 	spec := map[string]any{
@@ -68,20 +73,30 @@ func makePool(t *testing.T, name string, nodes int, template map[string]any) {
 	})
 	require.NoError(t, err)
 	apply(t, string(text))
+	t.Cleanup(func() {
+		// No garbage collector runs here, which would delete the NodeClaims with their NodePool.
+		ctx, ofThis := context.WithoutCancel(t.Context()), metav1.ListOptions{LabelSelector: ofPool + "=" + name}
+		require.NoError(t, objects.Resource(nodePools).Delete(ctx, name, metav1.DeleteOptions{}))
+		harness.Eventually(t, func() bool {
+			_ = objects.Resource(nodeClaims).DeleteCollection(ctx, metav1.DeleteOptions{}, ofThis)
+			nodes, err := nodekeep.Admin.CoreV1().Nodes().List(ctx, ofThis)
+			return err == nil && len(nodes.Items) == 0 && len(claims(t, name)) == 0
+		}, harness.Settles, 200*time.Millisecond, "the Nodes of NodePool %s must go with it", name)
+	})
 }
 
 // claims returns the NodeClaims of a NodePool.
 func claims(t *testing.T, pool string) []unstructured.Unstructured {
 	t.Helper()
-	list, err := objects.Resource(nodeClaims).List(t.Context(), metav1.ListOptions{LabelSelector: ofPool + "=" + pool})
+	list, err := objects.Resource(nodeClaims).List(context.WithoutCancel(t.Context()), metav1.ListOptions{LabelSelector: ofPool + "=" + pool})
 	require.NoError(t, err)
 	return list.Items
 }
 
-// changePool changes NodePool general as an operator does.
-func changePool(t *testing.T, patch map[string]any) {
+// changePool changes a NodePool as an operator does.
+func changePool(t *testing.T, name string, patch map[string]any) {
 	t.Helper()
-	nodekeep.MustKubectl(t, "patch", "nodepool", "general", "--type=merge", "-p", string(harness.MustJSON(t, patch)))
+	nodekeep.MustKubectl(t, "patch", "nodepool", name, "--type=merge", "-p", string(harness.MustJSON(t, patch)))
 }
 
 // claim waits until a NodePool has a NodeClaim with this condition, which is not the other one, and returns it.
@@ -100,6 +115,18 @@ func claim(t *testing.T, pool, kind, status, other string) (found *unstructured.
 		return false
 	}, harness.Settles, 100*time.Millisecond, "a NodeClaim of %s must come to have %s: %s; there are %v", pool, kind, status, &seen)
 	return found
+}
+
+// driftedSince returns when Karpenter found that a NodeClaim differs from its NodePool.
+func driftedSince(t *testing.T, item *unstructured.Unstructured) time.Time {
+	t.Helper()
+	conditions, _, err := unstructured.NestedSlice(item.Object, "status", "conditions")
+	require.NoError(t, err)
+	i := slices.IndexFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == drifted })
+	require.GreaterOrEqual(t, i, 0)
+	since, err := time.Parse(time.RFC3339, conditions[i].(map[string]any)["lastTransitionTime"].(string))
+	require.NoError(t, err)
+	return since
 }
 
 // nodeOf returns the Node of a NodeClaim.
@@ -144,7 +171,11 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	playKubelets(t)
 	makePool(t, "general", 2, map[string]any{"startupTaints": taints})
 	watcher := nodekeep.WatchNodes(t)
+	makePool(t, "free", 2, map[string]any{"startupTaints": taints})
 	run(t, "general", map[string]string{ofPool: "general"}, "example.com/batch")
+	run(t, "free", map[string]string{ofPool: "free"})
+	free := claim(t, "free", initialized, isReady, "")
+	assert.Equal(t, nodeOf(t, free).Name, bound(t, "free"), "no empty Node, which Karpenter would replace first")
 	first := claim(t, "general", initialized, isReady, "")
 	node := nodeOf(t, first)
 	assert.Equal(t, node.Name, bound(t, "general"))
@@ -166,7 +197,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	// setTemplate changes the NodePool. Karpenter compares each time, so its answer is about all that the Node has then.
 	setTemplate := func(t *testing.T, patch map[string]any, says string) {
 		t.Helper()
-		changePool(t, patch)
+		changePool(t, "general", patch)
 		claim(t, "general", drifted, says, "")
 	}
 	labelsOf := func(value any) map[string]any {
@@ -174,7 +205,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	}
 
 	t.Run("a budget keeps Karpenter from replacing what it counts as drifted", func(t *testing.T) {
-		changePool(t, budgets)
+		changePool(t, "general", budgets)
 		setTemplate(t, labelsOf("a"), byTemplate)
 		setTemplate(t, labelsOf(nil), "")
 		same(t, "the budgets are no drift, and none is replaced")
@@ -200,12 +231,25 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 	})
 	t.Run("the template says the same for new Nodes", func(t *testing.T) {
 		setTemplate(t, template, byTemplate)
-		// Karpenter looks for what to replace every ten seconds; without the budget, below, this is enough.
-		for range 25 {
-			require.Len(t, claims(t, "general"), 1, "nothing is replaced")
-			time.Sleep(time.Second)
-		}
+		// Karpenter replaces what drifted first, if a budget does not keep it from that: here the Node of general, by more than a second.
+		require.Len(t, claims(t, "general"), 1)
+		since := driftedSince(t, &claims(t, "general")[0])
+		harness.Eventually(t, func() bool { return time.Since(since) > 2*time.Second }, harness.Settles, 100*time.Millisecond)
+		changePool(t, "free", labelsOf("a"))
+		harness.Eventually(t, func() bool {
+			now := claims(t, "free")
+			return len(now) == 1 && now[0].GetName() != free.GetName() && condition(&now[0], initialized) == isReady
+		}, harness.Settles, 200*time.Millisecond, "a NodePool without the budget has its Node replaced")
 		same(t, "it is drift, and the budget holds")
+	})
+	t.Run("a Node expires whatever the budgets are", func(t *testing.T) {
+		makePool(t, "expires", 2, map[string]any{"startupTaints": taints, "expireAfter": "30s"})
+		changePool(t, "expires", map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{map[string]any{"nodes": "0"}}}}})
+		run(t, "expires", map[string]string{ofPool: "expires"})
+		expires := claim(t, "expires", initialized, isReady, "")
+		harness.Eventually(t, func() bool {
+			return !slices.ContainsFunc(claims(t, "expires"), func(item unstructured.Unstructured) bool { return item.GetName() == expires.GetName() })
+		}, harness.Settles, 200*time.Millisecond, "expireAfter knows no budget")
 	})
 	t.Run("startup taints are drift although the Node lost them long ago", func(t *testing.T) {
 		more := append(slices.Clone(taints), map[string]any{"key": "nodekeep.dev/unverified", "effect": "NoSchedule"})
@@ -223,7 +267,7 @@ func TestARuleChangesTheNodesOfANodePoolInPlace(t *testing.T) {
 		same(t, "the budget holds")
 	})
 	t.Run("without the budget Karpenter replaces the Node, and the new one has label and taint in its CREATE", func(t *testing.T) {
-		changePool(t, map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{map[string]any{"nodes": "100%"}}}}})
+		changePool(t, "general", map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{map[string]any{"nodes": "100%"}}}}})
 		second := claim(t, "general", initialized, isReady, first.GetName())
 		created := watcher.States(nodeOf(t, second).Name)[0]
 		assert.Equal(t, "batch", created.Labels["example.com/tier"])
@@ -252,7 +296,10 @@ func TestKarpenterWaitsForATaintWhoseKeyItKnows(t *testing.T) {
 	waits := claim(t, "known", initialized, waitsForKey, "")
 	one := claim(t, "unknown", initialized, isReady, "")
 	assert.True(t, harness.Carries(nodeOf(t, one), "example.com/unknown:NoSchedule"), "the Node counts as complete, and takes no pod")
-	claim(t, "unknown", initialized, isReady, one.GetName())
+	harness.Eventually(t, func() bool {
+		made := claims(t, "unknown")
+		return len(made) == 3 && !slices.ContainsFunc(made, func(item unstructured.Unstructured) bool { return condition(&item, initialized) != isReady })
+	}, harness.Settles, 200*time.Millisecond, "Karpenter makes Nodes up to the limits of the NodePool")
 
 	assert.Len(t, claims(t, "known"), 1, "Karpenter has waited meanwhile, and made no second Node")
 	nodekeep.Untaint(t, nodeOf(t, waits).Name, "readiness.k8s.io/nodekeep:NoSchedule")

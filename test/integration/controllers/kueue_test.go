@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -8,10 +9,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -53,9 +56,12 @@ metadata: {name: gpu, namespace: default}
 spec: {clusterQueue: gpu}
 `
 
-// workload makes a Workload of so many pods, each of which fills a Node, within one block.
-func workload(t *testing.T, name string, pods int) {
+// workload makes a Workload of so many pods, each of which fills a Node, within one block, on Nodes with these labels. It ends with the test.
+func workload(t *testing.T, name string, pods int, selector string) {
 	t.Helper()
+	t.Cleanup(func() {
+		_ = objects.Resource(workloads).Namespace("default").Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+	})
 	apply(t, fmt.Sprintf(`
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: Workload
@@ -70,8 +76,9 @@ spec:
     template:
       spec:
         restartPolicy: Never
+        nodeSelector: {%s}
         containers: [{name: c, image: none, resources: {requests: {cpu: "6"}}}]
-`, name, pods, blockLabel))
+`, name, pods, blockLabel, selector))
 }
 
 // assignment is where Kueue places a set of pods. The last level of the topology is the Node; several values are written as what they share, and roots.
@@ -122,12 +129,26 @@ func pending(t *testing.T, name string) bool {
 	return condition(item, "QuotaReserved") == "False Pending"
 }
 
+// endWithRecord ends a Node and its record with the test.
+func endWithRecord(t *testing.T, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		_ = nodekeep.Admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		harness.Eventually(t, func() bool {
+			err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(ctx, store.Name(name), metav1.DeleteOptions{})
+			return apierrors.IsNotFound(err)
+		}, harness.Settles, 200*time.Millisecond, "the record of %s must stay deleted", name)
+	})
+}
+
 func TestKueuePlacesAWorkloadOnANodeThatHasJustReturned(t *testing.T) {
 	bases := "config/components/crd/bases/kueue.x-k8s.io_"
 	files := []string{}
 	for _, kind := range []string{"admissionchecks", "clusterqueues", "cohorts", "localqueues", "resourceflavors", "topologies", "workloadpriorityclasses", "workloads"} {
 		files = append(files, bases+kind+".yaml")
 	}
+	restorePolicy(t)
 	program(t, "kueue", ".", "sigs.k8s.io/kueue", files, nil)
 	playKubelets(t)
 	apply(t, queues)
@@ -138,16 +159,19 @@ func TestKueuePlacesAWorkloadOnANodeThatHasJustReturned(t *testing.T) {
 		"gpu-1": {blockLabel: "b1", rackLabel: "r1", "example.com/pool": "gpu"},
 		"gpu-2": {blockLabel: "b1", rackLabel: "r2", "example.com/pool": "gpu"},
 	}
+	for _, name := range []string{"gpu-1", "gpu-2", "gpu-3", "gpu-4"} {
+		endWithRecord(t, name)
+	}
 	for name, labels := range places {
 		nodekeep.RegisterRecorded(t, name, labels)
 	}
-	workload(t, "first", 2)
+	workload(t, "first", 2, "")
 	harness.Eventually(t, func() bool { return len(placed(t, "first")) > 0 }, harness.Settles, 100*time.Millisecond, "both Nodes have their labels")
 	require.NoError(t, objects.Resource(workloads).Namespace("default").Delete(t.Context(), "first", metav1.DeleteOptions{}))
 
 	nodekeep.DeleteNode(t, "gpu-2")
 	nodekeep.WaitDeletionRecorded(t, "gpu-2")
-	workload(t, "second", 2)
+	workload(t, "second", 2, "")
 	harness.Eventually(t, func() bool { return pending(t, "second") }, harness.Settles, 100*time.Millisecond, "one Node is not enough")
 
 	watcher := nodekeep.WatchNodes(t)
@@ -161,10 +185,20 @@ func TestKueuePlacesAWorkloadOnANodeThatHasJustReturned(t *testing.T) {
 	require.NoError(t, objects.Resource(workloads).Namespace("default").Delete(t.Context(), "second", metav1.DeleteOptions{}))
 
 	// A Node whose labels are late is what the recipe avoids.
-	nodekeep.RegisterNode(t, harness.RegistrationWith("gpu-3", map[string]string{"example.com/pool": "gpu"}))
-	harness.Eventually(t, func() bool { return ready(nodekeep.Node(t, "gpu-3")) }, harness.Settles, 50*time.Millisecond)
-	workload(t, "third", 3)
-	harness.Eventually(t, func() bool { return pending(t, "third") }, harness.Settles, 100*time.Millisecond, "Kueue does not count a Node without the labels of its topology")
-	nodekeep.Label(t, "gpu-3", map[string]string{blockLabel: "b1", rackLabel: "r3"})
+	workload(t, "third", 3, "")
+	harness.Eventually(t, func() bool { return pending(t, "third") }, harness.Settles, 100*time.Millisecond, "two Nodes are not enough")
+	register := func(name string, labels map[string]string) {
+		labels["example.com/pool"] = "gpu"
+		nodekeep.RegisterNode(t, harness.RegistrationWith(name, labels))
+		harness.Eventually(t, func() bool { return ready(nodekeep.Node(t, name)) }, harness.Settles, 50*time.Millisecond)
+	}
+	register("gpu-3", map[string]string{blockLabel: "b1"})
+	// Kueue sees Nodes in their order, and tries what has waited longest first. Once it has placed a Workload on a later Node, it has counted gpu-3 or not.
+	register("gpu-4", map[string]string{blockLabel: "b2", rackLabel: "r4"})
+	workload(t, "fourth", 1, "kubernetes.io/hostname: gpu-4")
+	harness.Eventually(t, func() bool { return len(placed(t, "fourth")) > 0 }, harness.Settles, 100*time.Millisecond)
+	assert.Empty(t, placed(t, "third"), "Kueue does not count a Node that has the block without the rack")
+	assert.True(t, pending(t, "third"))
+	nodekeep.Label(t, "gpu-3", map[string]string{rackLabel: "r3"})
 	harness.Eventually(t, func() bool { return len(placed(t, "third")) > 0 }, harness.Settles, 100*time.Millisecond)
 }

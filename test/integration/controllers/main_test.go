@@ -71,6 +71,13 @@ func program(t *testing.T, folder, target, module string, files, env []string) {
 	t.Cleanup(func() { require.NoError(t, process.Kill()) })
 }
 
+// restorePolicy has the policy be again what it is now when the test ends.
+func restorePolicy(t *testing.T) {
+	t.Helper()
+	head := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
+}
+
 // apply applies manifests as an operator does.
 func apply(t *testing.T, manifests string) {
 	t.Helper()
@@ -137,7 +144,7 @@ func ready(node *corev1.Node) bool {
 	return len(node.Status.Conditions) > 0 && node.Status.Conditions[0].Status == corev1.ConditionTrue
 }
 
-// run makes a pod that runs only on Nodes with these labels, and tolerates no taint but these, named by their keys.
+// run makes a pod, until the test ends, that runs only on Nodes with these labels, and tolerates no taint but these, named by their keys.
 func run(t *testing.T, name string, selector map[string]string, tolerated ...string) {
 	t.Helper()
 	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("10Mi")}
@@ -150,6 +157,9 @@ func run(t *testing.T, name string, selector map[string]string, tolerated ...str
 	}
 	_, err := nodekeep.Admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
+	t.Cleanup(func() { // Karpenter may have evicted it
+		_ = nodekeep.Admin.CoreV1().Pods("default").Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	})
 }
 
 // bound waits until the scheduler has bound a pod, and returns the Node's name.

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -87,6 +88,12 @@ func TestTheQuickStartOnKindAndK3sGoesAsFarAsItCanHere(t *testing.T) {
 	require.NotEmpty(t, images)
 	for _, image := range images {
 		assert.Equal(t, "nodekeep:"+version[1], image, "what make image writes")
+	}
+
+	loads, copies := quickStartStep(t, "the image")
+	for _, line := range append(loads[1:], copies[2:]...) {
+		image := regexp.MustCompile(`\.image/.*\.tar`).FindString(line)
+		assert.Equal(t, ".image/nodekeep-linux-"+runtime.GOARCH+".tar", strings.TrimSpace(shell("echo "+image)), "the platform of this machine: %s", line)
 	}
 
 	deletes, deletesOnK3s := quickStartStep(t, "delete the Node")
