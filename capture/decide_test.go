@@ -822,7 +822,7 @@ func TestRebootsInAnyOrderAgreeWithAModel(t *testing.T) {
 					shown = true
 					added++
 				}
-				if id != "" && (noted != "" || inForce.NotesBoots()) && !(rebooted && inForce.InEmergency()) {
+				if id != "" && (noted != "" || inForce.NotesBoots()) && (!rebooted || !inForce.InEmergency()) {
 					noted = id
 				}
 			}
