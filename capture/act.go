@@ -125,11 +125,7 @@ func (w *nodeWork) handleRefusal(ctx context.Context, change plan.Plan, refusal 
 	}
 	switch enough := w.refusals.NoteWholeRefusal(w.node.UID) >= refusalsBeforeItemByItem; {
 	case enough && change.Boot != "" && len(change.EditedItems()) == 0:
-		w.refusals.NoteRefused(w.node.UID, policy.StampAnnotation, w.Now())
-		if w.notices.First(w.node.UID, refusedNotice(policy.StampAnnotation)) {
-			w.reportBootRefused(w.node, change, refusal)
-		}
-		return decideAgain, nil
+		return w.handleRefusalWithBoot(ctx, change, refusal)
 	case !enough || len(change.EditedItems()) == 0:
 		return decideAgain, refusal
 	}
@@ -145,6 +141,25 @@ func (w *nodeWork) handleRefusal(ctx context.Context, change plan.Plan, refusal 
 	w.refusals.NoteRefused(w.node.UID, key, w.Now())
 	if w.notices.First(w.node.UID, refusedNotice(key)) {
 		w.reportRefused(w.node, key, refusal)
+	}
+	return decideAgain, nil
+}
+
+// handleRefusalWithBoot handles a refused PATCH that has a boot and no edited items. The boot waits if it is refused alone, with its taints. Otherwise
+// only the rest is left.
+func (w *nodeWork) handleRefusalWithBoot(ctx context.Context, change plan.Plan, refusal error) (result, error) {
+	alone := plan.Plan{Boot: change.Boot, Edits: change.WithCause(plan.CauseRegistrationTaint), StampBefore: change.StampBefore}
+	if change.LiftsGate() || len(alone.Edits) < len(change.Edits) {
+		err := w.sendPatch(ctx, alone)
+		if err == nil {
+			w.reportChange(StepRestore, alone, w.node)
+			return decideAgain, nil
+		}
+		refusal = fmt.Errorf("patch node %q: %w", w.node.Name, err)
+	}
+	w.refusals.NoteRefused(w.node.UID, policy.StampAnnotation, w.Now())
+	if w.notices.First(w.node.UID, refusedNotice(policy.StampAnnotation)) {
+		w.reportBootRefused(w.node, change, refusal)
 	}
 	return decideAgain, nil
 }

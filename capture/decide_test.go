@@ -750,14 +750,13 @@ func TestARegistrationTaintIsAddedAgainAfterAReboot(t *testing.T) {
 			want: outcome{step: NoStep},
 		},
 	})
-	t.Run("in an emergency only a first boot is noted, so that the taint follows at its end", func(t *testing.T) {
+	t.Run("in an emergency the boot is noted, and no taint follows, nor at its end", func(t *testing.T) {
 		decides := func(noted string, emergency bool) outcome {
 			inputs := plan.Inputs{Policy: loadPolicy(t, register).WithEmergency(emergency), GuardInForce: true, Now: now}
 			return outcomeOf(Decide(store.Entry{Record: *plain}, true, observe.FromNode(node("a", "11", labels{"k": "v"}, boots("2", noted))), NodePresent, inputs))
 		}
-		assert.Equal(t, outcome{step: StepNoteBoot, boot: "2"}, decides("", true))
-		assert.Equal(t, outcome{step: NoStep}, decides("1", true))
-		assert.Equal(t, outcome{step: StepRestore, register: again, boot: "2"}, decides("1", false))
+		assert.Equal(t, outcome{step: StepNoteBoot, boot: "2"}, decides("1", true))
+		assert.Equal(t, outcome{step: NoStep}, decides("2", false))
 	})
 	t.Run("a boot that waits keeps nothing else waiting", func(t *testing.T) {
 		inputs := plan.Inputs{Policy: loadPolicy(t, register), GuardInForce: true, BootWaits: true, Now: now}
@@ -822,7 +821,7 @@ func TestRebootsInAnyOrderAgreeWithAModel(t *testing.T) {
 					shown = true
 					added++
 				}
-				if id != "" && (noted != "" || inForce.NotesBoots()) && (!rebooted || !inForce.InEmergency()) {
+				if id != "" && (noted != "" || inForce.NotesBoots()) {
 					noted = id
 				}
 			}

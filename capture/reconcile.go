@@ -226,9 +226,13 @@ func (w *nodeWork) lookAgain(ctx context.Context) (result, error) {
 			return result, err
 		}
 	}
-	// Items that another replica has set count in a fight, as if this replica had set them.
+	// What another replica has set or noted counts for fights and pauses, as if this replica had done it.
 	stamp, _ := w.node.Stamp(w.Guard.InForce())
-	w.noteSetItems(w.standby.Settle(w.node.Name, w.entry.Version, w.node.Items, stamp.Boot, w.Now()))
+	setByOthers, notedByOthers := w.standby.Settle(w.node.Name, w.entry.Version, w.node.Items, stamp.Boot, w.Now())
+	w.noteSetItems(setByOthers)
+	if notedByOthers {
+		w.boots.Wrote(w.node.Name, w.Now())
+	}
 	return finished, nil
 }
 

@@ -645,6 +645,45 @@ func TestATaintOfARebootThatTheAPIServerRefusesKeepsNothingElseFromTheNode(t *te
 	}
 }
 
+func TestATaintOfARuleThatTheAPIServerRefusesKeepsNoTaintOfARebootFromTheNode(t *testing.T) {
+	const rules = `taints: {register: [{taint: "unverified:NoSchedule", onReboot: true}], rules: [{selector: k=v, taint: "rule:NoSchedule"}]}`
+	w := newCluster(t, rules, remembered("a", 10, labels{"k": "v"}), node("a", "11", labels{"k": "v"}, boots("2", "1")))
+	w.admits = func(_, updated *corev1.Node) error {
+		if slices.ContainsFunc(updated.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "rule" }) {
+			return errors.New("this taint is denied")
+		}
+		return nil
+	}
+	r := w.leader()
+	for range 10 {
+		r.works()
+		r.Enqueue("n1")
+	}
+	assert.Equal(t, labels{"k": "v", "unverified:NoSchedule": ""}, w.shows())
+	events := r.reported()
+	assert.Zero(t, count(events, LabelRefused), "the boot was not refused")
+	assert.Equal(t, 1, count(events, RulesApplied), "it says that the taint was added")
+}
+
+func TestAStandbyKeepsToThePauseOfTheLeaderForAMachineThatRebootsAllTheTime(t *testing.T) {
+	w := newCluster(t, onReboot, remembered("a", 10, labels{"k": "v"}), node("a", "11", labels{"k": "v"}, boots("1", "1")))
+	leader, standby := w.leader(), w.replica()
+	for boot := range 10 {
+		n, err := w.get("n1")
+		require.NoError(t, err)
+		n.Status.NodeInfo.BootID = fmt.Sprint(boot + 2)
+		w.commit(n)
+		for range 4 {
+			require.Empty(t, standby.works())
+			leader.works()
+			standby.works()
+			w.passes(time.Second)
+		}
+	}
+	assert.Empty(t, standby.wrote())
+	assert.NotEmpty(t, leader.wrote())
+}
+
 func TestALabelThatTheAPIServerRefusesKeepsNoTaintOfARebootFromTheNode(t *testing.T) {
 	w := newCluster(t, onReboot, remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, boots("2", "1"), gated))
 	w.admits = func(_, updated *corev1.Node) error {

@@ -113,14 +113,12 @@ func (p *Plan) addRegistrationTaints(node *observe.Node, itemsAfter map[string]s
 }
 
 // followBoot notes the boot of the machine in the stamp. A Node whose stamp names another one has rebooted: it gets again what it gets on reboot. The first
-// boot that is known is only noted, so a policy that begins to ask for it taints no Node. Once noted, it is kept current under any policy, but not during an
-// emergency, whose end taints the Nodes that rebooted meanwhile. If the stamp has no room for it, nothing is added: it would be added again and again.
+// boot that is known is only noted, so a policy that begins to ask for it taints no Node. Once noted, it is kept current under any policy, and in an
+// emergency, too: its end closes no Node. If the stamp has no room for it, nothing is added: it would be added again and again.
 func (p *Plan) followBoot(node *observe.Node, itemsAfter map[string]string, registers bool, inputs Inputs) {
 	noted, pol := p.StampBefore.Boot, inputs.Policy
 	switch {
-	case inputs.BootWaits || noted != "" && pol.InEmergency():
-		return
-	case node.BootID == "" || node.BootID == noted || noted == "" && !pol.NotesBoots():
+	case inputs.BootWaits || node.BootID == "" || node.BootID == noted || noted == "" && !pol.NotesBoots():
 		return
 	case registers: // its taints are for this boot, and their stamp names it
 		p.StampBefore.Boot = node.BootID

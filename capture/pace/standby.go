@@ -83,24 +83,25 @@ func (s *Standby) overdue(work *dueWork, now time.Time) bool {
 }
 
 // Settle notes that nothing is due for a Node any more. The parameters are the version of the Node's record, and the items of the Node and the boot that its
-// stamp names now. It returns what was due and is on the Node: another replica has set it. If nothing of it is there and the record is the same, a client has
-// only undone its own edit, which is no progress of another replica.
-func (s *Standby) Settle(node, recordVersion string, items map[string]string, boot string, now time.Time) (setByOthers []plan.DesiredItem) {
+// stamp names now. It returns what was due and is on the Node, items and boot: another replica has set it. If nothing of it is there and the record is the
+// same, a client has only undone its own edit, which is no progress of another replica.
+func (s *Standby) Settle(node, recordVersion string, items map[string]string, boot string, now time.Time) (setByOthers []plan.DesiredItem, notedByOthers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
 	if delete(s.due, node); !known || work.acts {
-		return nil
+		return nil, false
 	}
 	for _, desired := range work.desired {
 		if desired.SatisfiedBy(items) {
 			setByOthers = append(setByOthers, desired)
 		}
 	}
-	if len(setByOthers) > 0 || work.recordVersion != recordVersion || work.boot != "" && work.boot == boot {
+	notedByOthers = work.boot != "" && work.boot == boot
+	if len(setByOthers) > 0 || work.recordVersion != recordVersion || notedByOthers {
 		s.noteProgress(now)
 	}
-	return setByOthers
+	return setByOthers, notedByOthers
 }
 
 // Forget drops what was due for a Node, since this replica can do nothing about it.

@@ -48,7 +48,9 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 				instant = instant.Add(StandbyDelay)
 				assert.True(t, s.ShouldAct("n1", "1", c.due, instant))
 			}
-			assert.Len(t, s.Settle("n1", c.record, c.items, c.boot, instant), c.set)
+			setByOthers, notedByOthers := s.Settle("n1", c.record, c.items, c.boot, instant)
+			assert.Len(t, setByOthers, c.set)
+			assert.Equal(t, c.due.Boot != "" && c.boot == c.due.Boot, notedByOthers)
 			assert.Equal(t, c.progress, s.progress.Equal(instant))
 			assert.Empty(t, s.due)
 		})
