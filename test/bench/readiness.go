@@ -68,17 +68,27 @@ func (b *bench) readiness(ctx context.Context) {
 // registerClosed registers a Node, which must be closed from the start: by its taint, or by the gate if the API server gave the webhook up.
 func (b *bench) registerClosed(ctx context.Context, name string) error {
 	node, err := b.Register(ctx, name)
-	if err == nil && !closed(node) {
-		err = fmt.Errorf("node %q registered without a taint", name)
+	switch {
+	case err != nil:
+		return err
+	case answered(node) && !unverified(node):
+		return fmt.Errorf("node %q registered without %s, though nodekeep has answered", name, bed.Unverified.Key)
+	case !closed(node):
+		return fmt.Errorf("node %q registered without a taint", name)
 	}
-	return err
+	return nil
+}
+
+// answered reports whether nodekeep has answered the CREATE of a Node.
+func answered(node *corev1.Node) bool { return node.Annotations[policy.StampAnnotation] != "" }
+
+func unverified(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return bed.Unverified.MatchTaint(&taint) })
 }
 
 // closed reports whether a Node has the taint of verification or the gate.
 func closed(node *corev1.Node) bool {
-	return policy.DefaultGate.Present(node.Spec.Taints) || slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
-		return bed.Unverified.MatchTaint(&taint)
-	})
+	return policy.DefaultGate.Present(node.Spec.Taints) || unverified(node)
 }
 
 // open has each Node report the condition. It returns how long each then took to open, and how long it took from the

@@ -49,8 +49,8 @@ func (b *bench) printParts(parts bed.CreateParts) {
 		return measure.Milliseconds(time.Duration(float64(all) / max(1, parts.Count)))
 	}
 	table := b.table(fmt.Sprintf("Where the time of these %.0f CREATEs went in the API server, a CREATE", parts.Count),
-		"all of it", "in webhooks", "before priority and fairness let it in", "without both within 1 s, the objective of Kubernetes for 99 %")
-	table.Row(mean(parts.Whole), mean(parts.Webhook), mean(parts.Queued), fmt.Sprintf("%.2f %%", 100*parts.WithinObjective/max(1, parts.Count)))
+		"all of it", "in webhooks", "before priority and fairness let it in", "without both longer than 1 s, of which the objective of Kubernetes allows 1 %")
+	table.Row(mean(parts.Whole), mean(parts.Webhook), mean(parts.Queued), fmt.Sprintf("%.0f", parts.Count-parts.WithinObjective))
 	table.Flush()
 }
 
