@@ -89,6 +89,14 @@ func TestAStandbyWritesNothingWhileTheLeaderIsBusy(t *testing.T) {
 	for i := range nodes {
 		w.register(numbered(i))
 	}
+	standby := whileALeaderWorks(t, w, nodes, perSecond)
+	assert.Len(t, w.NodeNames(), nodes)
+	assert.Empty(t, standby.wrote())
+	assert.Empty(t, standby.due())
+}
+
+// whileALeaderWorks has a leader work on so many Nodes, some each second, and returns a standby that looks on meanwhile.
+func whileALeaderWorks(t *testing.T, w *cluster, nodes, perSecond int) (standby *replica) {
 	leader, standby := w.replica(), w.replica()
 	require.Empty(t, standby.works())
 	leader.leading.Store(true)
@@ -103,9 +111,7 @@ func TestAStandbyWritesNothingWhileTheLeaderIsBusy(t *testing.T) {
 		require.Empty(t, standby.works())
 		standby.looks()
 	}
-	assert.Len(t, w.NodeNames(), nodes)
-	assert.Empty(t, standby.wrote())
-	assert.Empty(t, standby.due())
+	return standby
 }
 
 func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *testing.T) {

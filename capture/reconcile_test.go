@@ -593,20 +593,7 @@ func TestAStandbyLeavesBootsToTheLeaderThatNotesThemInTurn(t *testing.T) {
 		boots("2", "1")(n)
 		w.commit(n)
 	}
-	leader, standby := w.replica(), w.replica()
-	require.Empty(t, standby.works())
-	leader.leading.Store(true)
-	leader.enqueueAll()
-	for range nodes / perSecond {
-		for range perSecond {
-			name, _ := leader.queue.Get()
-			require.NoError(t, leader.reconcileOne(t.Context(), name))
-			leader.queue.Done(name)
-		}
-		w.passes(time.Second)
-		require.Empty(t, standby.works())
-		standby.looks()
-	}
+	standby := whileALeaderWorks(t, w, nodes, perSecond)
 	assert.Empty(t, standby.wrote())
 	assert.Empty(t, standby.due())
 }
